@@ -105,7 +105,7 @@ _OTHERS: Final[Mapping[str, tuple[str, ...]]] = {
     "int8": ("{c} + 1", "-{c} - 1", "{c} / 2 + 1", "7"),
     "bool": ("not {c}", "true"),
     "timestamptz": ("{c} + interval '1 us'", "{c} - interval '1 day'", "'infinity'", "now()"),
-    "date": ("{c} + 1", "{c} - 365", "current_date"),
+    "date": ("{c} + 1", "{c} - 365", "'infinity'", "current_date"),
     "uuid": ("gen_random_uuid()",),
     "text": ("{c} || 'x'", "reverse('x' || {c})", "''", "'x'"),
     "bytea": ("{c} || '\\x20'", "set_byte({c}, 0, 1)", "substr({c}, 2)", "''", "'\\x7b7d'"),
@@ -157,13 +157,13 @@ def _add_row(table: str, key: str, target: Target, random: Random) -> list[Sough
     row, stream_id = _row(target, random, table, stream)
     kind = dict(next(each.columns for each in MERGED if each.name == table))[key]
     other, value = uuid4(), {"uuid": "%(other)s", "bytea": f"{key} || '\\x78'"}.get(kind, f"{key} || 'x'")
-    target.copy(table, row, {key: value, **_UNIQUE.get(table, {})}, other=other)
+    target.copy(table, row, {key: value, **UNIQUE.get(table, {})}, other=other)
     return [Sought(str(other if key == stream else stream_id), "ROW", table)]
 
 
 _EVENT_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "command_id": ("gen_random_uuid()",),
-    "recorded_at": ("recorded_at + interval '1 us'", "recorded_at - interval '1 year'"),
+    "recorded_at": ("recorded_at + interval '1 us'", "recorded_at - interval '1 year'", "'infinity'", "'20000-01-01'"),
     "topic": ("topic || 'x'", "'payment-captured.v1'", "''"),
     "data": ("data || '\\x20'", "set_byte(data, length(data) / 2, get_byte(data, length(data) / 2) # 1)", "'{}'", "''"),
     "context": ("context || '\\x20'", "'{}'", "set_byte(context, 3, get_byte(context, 3) # 1)", "''"),
@@ -410,6 +410,12 @@ def _edit_counter(table: str, column: str, kind: str, target: Target, random: Ra
     return [Sought(None, "ROW", table)]
 
 
+def _endless_day(target: Target, random: Random) -> list[Sought]:
+    row, _ = _row(target, random, "tally", "merchant_id", where="n <> 0")
+    target.execute("update tally set day = '-infinity' where ctid = %(row)s", row=row)
+    return [Sought("day -2147483648 since 2000-01-01", "ROW", "tally")]
+
+
 def _remove_counter(table: str, target: Target, random: Random) -> list[Sought]:
     row, _ = _row(target, random, table, "merchant_id", where="n <> 0")
     target.execute(f"delete from {table} where ctid = %(row)s", row=row)
@@ -523,7 +529,7 @@ def _move_number(target: Target, random: Random) -> list[Sought]:
     return [Sought(str(method_id), "V1"), Sought(str(other), "V1")]
 
 
-_UNIQUE: Final[Mapping[str, Mapping[str, str]]] = {
+UNIQUE: Final[Mapping[str, Mapping[str, str]]] = {
     "plan": {"external_id": "external_id || 'x'"},
     "subscription": {"external_id": "external_id || 'x'"},
     "product": {"id": "id || 'x'"},
@@ -586,6 +592,7 @@ EDITS: Final[Mapping[str, Edit]] = {
     "tally.day": partial(_edit_counter, "tally", "day", "date"),
     "tally.status": partial(_edit_counter, "tally", "status", "text"),
     "tally.n": partial(_edit_counter, "tally", "n", "int8"),
+    "tally.day without end": _endless_day,
     "tally removed": partial(_remove_counter, "tally"),
     "tally added": partial(_add_counter, "tally", {"day": "day - 1000"}),
     "customer_count.merchant_id": partial(_edit_counter, "customer_count", "merchant_id", "uuid"),

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from random import Random
+from uuid import UUID
 
 import psycopg
 import pytest
 from msgspec import Struct, structs
 from tests.audit.auditing import settings_of, wrong_in
-from tests.audit.edits import CELLS, EDITS, Target, copied, restore
+from tests.audit.edits import CELLS, EDITS, UNIQUE, Target, copied, restore
 from tests.audit.shops import fill_every_table, make_orders, pack, seal
 from tests.databases import Databases
 from tests.operations.conftest import opening, register
 
 from ledger.audit.auditor import audit, read_saved
 from ledger.audit.report import Report
-from ledger.audit.tables import MERGED
+from ledger.audit.tables import MERGED, STREAM_COLUMNS
 from ledger.tlog.checkpoint_files import SavedCheckpoints
 from projections.lists import tally
 from projections.payment_methods import TABLE as METHODS
@@ -87,6 +88,27 @@ async def test_every_edit_is_found_and_its_place_is_named(sealed: Sealed, kinds:
         restore(sealed.target.connection, sealed.rows)
     assert wrong == []
     assert wrong_in(sealed.audited()) == []
+
+
+async def test_rows_under_the_first_and_the_last_id_are_found_by_the_audit_of_one_merchant(sealed: Sealed) -> None:
+    target, merchant_id = sealed.target, sealed.target.merchant_id
+    for other in (UUID(int=0), UUID(int=(1 << 128) - 1)):
+        for table in ("payment_order", "customer", "plan", "product"):
+            columns = {STREAM_COLUMNS[table]: "%(other)s", **UNIQUE.get(table, {})}
+            row = target.value(f"select ctid from {table} where merchant_id = %s limit 1", merchant_id)
+            target.copy(table, row, columns, other=other)
+        target.execute(
+            "insert into event select merchant_id, %(other)s, 1, %(head)s + 1, command_id, recorded_at, topic, data, context"
+            " from event where merchant_id = %(m)s and position = 1",
+            other=other,
+            head=target.head,
+        )
+        for workers in (1, 2):
+            report = audit(settings_of(sealed.url), sealed.url, merchant_id, workers=workers)
+            found = {each.table for each in report.violations if str(other) in f"{each.stream_id} {each.order_id}"}
+            assert found >= {"payment_order", "customer", "plan", "product"}
+            assert target.head + 1 in {each.position for each in report.violations}
+        restore(target.connection, sealed.rows)
 
 
 def test_there_is_an_edit_of_every_column_of_every_table() -> None:

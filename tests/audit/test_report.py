@@ -46,6 +46,16 @@ def test_what_is_wrong_with_the_log_is_listed_before_what_follows_from_it():
     assert [each.invariant for each in findings.listed] == [TREE] + [ROW] * (LISTED_MAX - 1)
 
 
+def test_a_changed_text_of_any_length_makes_no_report_of_any_length():
+    findings = Findings()
+    long = Violation(
+        invariant="ROW", merchant_id=UUID(int=1), message="é" * 2000, expected="x" * 1000, found="y" * 10**6
+    )
+    findings.add(long)
+    (kept,) = findings.listed
+    assert (kept.message, kept.expected, kept.found) == ("é" * 1000 + "…", "x" * 1000, "y" * 1000 + "…")
+
+
 def test_every_rule_is_explained():
     named = set()
     for module in Path(ledger.audit.__file__).parent.rglob("*.py"):

@@ -24,6 +24,7 @@ from ledger.tlog import store
 from ledger.tlog.checkpoints import open_checkpoint
 from ledger.tlog.keys import LogKeys
 from ledger.tlog.notes import Unverified
+from ledger.tlog.reading import TreeReader
 from projections.erasures import Erasures
 
 pytestmark = pytest.mark.anyio
@@ -217,6 +218,19 @@ async def test_a_change_of_a_sealed_event_ends_the_checkpoints_of_its_log(
     assert execute(database_url, "select size from log_tree where merchant_id = %s", merchant) == [(300,)]
     log = capsys.readouterr()
     assert '"log_changed"' in log.out + log.err or "log_changed" in log.out + log.err
+
+
+@pytest.mark.parametrize("at", ["infinity", "-infinity", "294276-12-31", "4713-01-01 BC"])
+async def test_an_event_without_a_time_ends_the_checkpoints_of_its_log_alone(database_url: str, at: str) -> None:
+    wrong, other = uuid4(), uuid4()
+    for merchant in (wrong, other):
+        append(database_url, merchant, 3)
+    execute(database_url, "update event set recorded_at = %s where merchant_id = %s and position = 2", at, wrong)
+    await seal(database_url)
+    assert [len(checkpoints(database_url, merchant)) for merchant in (wrong, other)] == [0, 1]
+    trees = TreeReader(database_url)
+    assert len(await trees.entries(wrong, 0, 3)) == 2
+    await trees.stop()
 
 
 async def test_a_missing_new_event_and_a_broken_edge_end_the_checkpoints(database_url: str) -> None:

@@ -29,7 +29,7 @@ from ledger.audit.report import ROW, Findings, Report, Sealed, Violation
 from ledger.audit.snapshot import Connection, MerchantRows, Snapshot, join_snapshot, pages, take_snapshot
 from ledger.audit.streams import EVENTS, StreamAuditor, StreamsAudited
 from ledger.audit.sums import HASH_MODULUS, Details, MerchantPart, id_hash, row_hash
-from ledger.audit.tables import KeyRange, differences
+from ledger.audit.tables import KeyRange, differences, key_behind
 from ledger.audit.trees import StoredTree, TreeAuditor, read_trees
 from ledger.domain.payment_methods.state import stream_of
 from ledger.invoicing.files import files_address
@@ -51,7 +51,7 @@ _ERASING: Final = """
 select merchant_id, customer_id from data_key where destroyed_at is not null and forgotten_at is null
 """
 _TALLY: Final = """
-select merchant_id, day - date '2000-01-01', status, n from tally
+select merchant_id, day, status, n from tally
  where merchant_id between %s and %s and n <> 0 order by merchant_id
 """
 _CUSTOMERS: Final = """
@@ -335,7 +335,7 @@ def _ranges(connection: Connection, heads: Mapping[UUID, int], count: int, first
         ends.append((merchant_id, _ALL))
         gathered = 0
     ends = [*(end for end in dict.fromkeys(ends) if end < (last, _ALL)), (last, _ALL)]
-    return [KeyRange(after, until) for after, until in zip([(first, _NONE), *ends], ends, strict=False)]
+    return [KeyRange(*range_) for range_ in zip([(first, _NONE), *map(key_behind, ends[:-1])], ends, strict=True)]
 
 
 class _Tables:

@@ -7,10 +7,13 @@ from datetime import datetime
 from typing import Annotated, Final
 from uuid import UUID
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 LISTED_MAX: Final = 1000
 """How many violations a report lists. All are counted."""
+
+_TEXT_MAX: Final = 1000
+"""How many characters of a text are kept."""
 
 ROW: Final = "ROW"
 """A row of a read model that does not follow from the log."""
@@ -100,4 +103,11 @@ class Findings:
         for violation in listed:
             kept = self._of_log if violation.invariant in _OF_LOG else self._others
             if len(kept) < LISTED_MAX:
-                kept.append(violation)
+                kept.append(_cut(violation))
+
+
+def _cut(violation: Violation) -> Violation:
+    """Returns a violation with the beginnings of its texts: one of a changed row or event can have any length."""
+    texts = {name: getattr(violation, name) for name in ("message", "column", "expected", "found")}
+    long = {name: f"{text[:_TEXT_MAX]}…" for name, text in texts.items() if len(text or "") > _TEXT_MAX + 1}
+    return structs.replace(violation, **long) if long else violation

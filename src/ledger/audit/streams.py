@@ -6,6 +6,7 @@ Never keep anything for each stream or event: the log of a merchant has no bound
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID
 
@@ -29,7 +30,7 @@ from ledger.domain.streams import STREAM_OF, STREAMS, TOPICS, ClaimKind
 from ledger.domain.subscriptions.state import Subscription
 from ledger.domain.webhooks.state import WebhookEndpoint
 from ledger.journal.append import KeyUnavailable, SealBroken
-from ledger.journal.codec import CODEC
+from ledger.journal.codec import CODEC, postgres_micros
 from ledger.journal.encryption.data_keys import DataKey, key_in
 from ledger.journal.encryption.sealing import Seal, customer_of
 from ledger.journal.encryption.sealing_keys import SealingKeys
@@ -39,7 +40,7 @@ from projections.inline import rows_of
 
 EVENTS: Final = sql.SQL("""
 select merchant_id, stream_id, version, position, command_id, recorded_at, topic, data, context from event
- where (merchant_id, stream_id) > (%s, %s) and (merchant_id, stream_id) <= (%s, %s)
+ where (merchant_id, stream_id) >= (%s, %s) and (merchant_id, stream_id) <= (%s, %s)
  order by merchant_id, stream_id, version
 """)
 # The keys of customers, those of a page of events.
@@ -48,6 +49,9 @@ select d.merchant_id, d.customer_id, d.sealing_key_id, d.wrapped
   from unnest(%s::uuid[], %s::uuid[]) as q(merchant_id, customer_id)
   join data_key d on d.merchant_id = q.merchant_id and d.customer_id = q.customer_id
 """
+_FIRST_US: Final = postgres_micros(datetime.min.replace(tzinfo=UTC))
+_LAST_US: Final = postgres_micros(datetime.max.replace(tzinfo=UTC))
+"""The first and the last time that an event can have: Postgres has others, and infinity."""
 _KEYS_MAX: Final = 2_000
 """How many opened keys are kept: customers come in no order."""
 
@@ -125,7 +129,7 @@ class StreamAuditor:
             self._load_keys(page)
             if self._leaves is not None:
                 self._leaves.write_page(stored_page, self._sealed)
-            for merchant, stream, version, position, _, _, topic, data, context in page:
+            for merchant, stream, version, position, _, at, topic, data, context in page:
                 key = merchant + stream
                 if current is None or current.key != key:
                     if current is not None:
@@ -134,7 +138,7 @@ class StreamAuditor:
                         self._enter(merchant)
                     current = _Stream(key, merchant, stream, is_ours=topic in _TOPICS)
                 self._part.note_position(position)
-                self._take(current, version, position, topic, data, context)
+                self._take(current, version, position, at, topic, data, context)
             progress(len(page))
         if current is not None:
             self._compare(current, self._stored_rows(current.key, stored))
@@ -161,12 +165,16 @@ class StreamAuditor:
         self._merchant, self._merchant_id = merchant, UUID(bytes=merchant)
         self._part = self._merchants[self._merchant_id] = MerchantPart()
 
-    def _take(self, current: _Stream, version: int, position: int, topic: bytes, data: bytes, context: bytes) -> None:
+    def _take(
+        self, current: _Stream, version: int, position: int, at: int, topic: bytes, data: bytes, context: bytes
+    ) -> None:
         """Folds an event and checks what holds after it."""
         if version != current.version + 1:
             what = f"version {version} follows {current.version}"
             self._report(current, Broken("I10", f"in stream {UUID(bytes=current.stream)} {what}"), position)
         current.version, current.position = version, position
+        if not _FIRST_US <= at <= _LAST_US:
+            self._report(current, Broken(EVENT, "the time of the event is none of the calendar"), position)
         if has_card_number(data) or (context != self._context and has_card_number(context)):
             self._report(current, Broken("I13", "the event has a card number"), position)
         self._context = context  # the events of a command have one
@@ -265,7 +273,7 @@ class StreamAuditor:
                 what = f"the rows after it cannot be computed: {reason_of(fault)}"
                 self._report(current, Broken(EVENT, what), current.position)
                 return
-            expected["claim"] = self._claims(current, state, there)
+            expected["claim"] = self._claims(current, state)
             self._part.take(state, expected, self._details)
             if isinstance(state, Customer):
                 self._check_key(current, state, keys)
@@ -276,10 +284,9 @@ class StreamAuditor:
             if list(should) != found and (should or found):
                 self._differ(current, name, should, found)
 
-    def _claims(self, current: _Stream, state: Any, there: Mapping[str, Sequence[Row]]) -> list[Row]:
-        """Returns the claims that a stream is to have. That of an order which a subscription made is as it is."""
-        if isinstance(state, Order) and state.terms.subscription_id is not None:
-            return list(there.get("claim", ()))
+    @staticmethod
+    def _claims(current: _Stream, state: Any) -> list[Row]:
+        """Returns the claims that a stream is to have."""
         claim = _claim_of(state)
         return [] if claim is None else [(current.merchant, claim[0], claim[1], current.stream)]
 

@@ -63,15 +63,15 @@ _MEMBERS_MAX: Final = 5
 
 # The merchants are named twice: the order of two columns bounds neither of them in a table that has no such index.
 _QUERY: Final = sql.SQL(
-    "select {columns} from {table} where (merchant_id, {stream}) > (%s, %s) and (merchant_id, {stream}) <= (%s, %s)"
+    "select {columns} from {table} where (merchant_id, {stream}) >= (%s, %s) and (merchant_id, {stream}) <= (%s, %s)"
     " and merchant_id between %s and %s order by merchant_id, {stream}"
 )
 # A merchant's own row and keys, whose stream has the merchant's id.
 _MERCHANTS_QUERY: Final = sql.SQL(
-    "select {columns} from {table} where (merchant_id, merchant_id) > (%s, %s) and (merchant_id, merchant_id) <= (%s, %s)"
+    "select {columns} from {table} where (merchant_id, merchant_id) >= (%s, %s) and (merchant_id, merchant_id) <= (%s, %s)"
     " order by merchant_id"
 )
-# The rows that hold the lines of searches, by the first line's id; one on the end of a range is in two of them.
+# The rows that hold the lines of searches, by the first line's id.
 _ROWS_OF_LINES: Final = f"""
 select merchant_id, {COLUMNS} from search_block
  where (merchant_id, first_id) >= (%s, %s) and (merchant_id, first_id) <= (%s, %s)
@@ -84,14 +84,20 @@ END: Final = b"\xff" * 33
 
 
 class KeyRange(Struct, frozen=True):
-    """The streams behind one key and up to another one: a merchant's id and a stream's each."""
+    """The streams from one key to another one, both included: a merchant's id and a stream's each."""
 
-    after: tuple[UUID, UUID]
-    until: tuple[UUID, UUID]
+    first: tuple[UUID, UUID]
+    last: tuple[UUID, UUID]
 
     @property
     def parameters(self) -> tuple[UUID, ...]:
-        return (*self.after, *self.until)
+        return (*self.first, *self.last)
+
+
+def key_behind(key: tuple[UUID, UUID]) -> tuple[UUID, UUID]:
+    """Returns the next key behind one, which is not the last of all."""
+    following = (key[0].int << 128 | key[1].int) + 1
+    return UUID(int=following >> 128), UUID(int=following & (1 << 128) - 1)
 
 
 class StoredRows:
@@ -105,7 +111,7 @@ class StoredRows:
         query = _MERCHANTS_QUERY if stream == "merchant_id" else _QUERY
         columns = sql.SQL(", ").join(map(sql.Identifier, names))
         statement = query.format(columns=columns, table=sql.Identifier(table.name), stream=sql.Identifier(stream))
-        bounds = () if stream == "merchant_id" else (within.after[0], within.until[0])
+        bounds = () if stream == "merchant_id" else (within.first[0], within.last[0])
         self._pages = pages(connection, statement, (*within.parameters, *bounds))
         self._page: Iterator[Row] = iter(())
         self._next: Row = ()
@@ -135,7 +141,7 @@ class StoredRows:
 
 def wrong_rows_of_lines(connection: Connection, within: KeyRange) -> Iterator[Violation]:
     """Yields the columns of the rows of lines in a range that do not follow from the lines of their rows."""
-    parameters = (*within.parameters, within.after[0], within.until[0], list(KINDS))
+    parameters = (*within.parameters, within.first[0], within.last[0], list(KINDS))
     for page in pages(connection, _ROWS_OF_LINES, parameters, _ROWS_AT_ONCE):
         for merchant, *row in page:
             for column in wrong_columns(row):

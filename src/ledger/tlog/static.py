@@ -15,6 +15,7 @@ from ledger.tlog.notes import Unverified
 from ledger.tlog.reading import Place, TreeReader
 from ledger.tlog.tiles import (
     HEIGHT,
+    LEVELS,
     WIDTH,
     bundles_in,
     encode_bundle,
@@ -36,13 +37,16 @@ class ExportedLog(Struct, frozen=True, rename="camel"):
 async def export_log(trees: TreeReader, keys: LogKeys, merchant_id: UUID, place: Place, folder: Path) -> ExportedLog:
     """Writes a log up to its newest checkpoint as files, and compares its events, tiles and checkpoint meanwhile.
 
-    Raises LogChanged if they differ, Unverified if no key of `keys` has signed the checkpoint. The checkpoint is
+    Raises LogChanged if they differ, Unverified if no key of `keys` has signed the checkpoint, or it or a tile above
+    the hashes of events has other ones. The checkpoint is
     written last: a folder with one is complete.
     """
     assert place.checkpoint is not None, "a log without a checkpoint has no files"
     checkpoint = open_checkpoint(place.checkpoint.encode(), keys.verifiers(merchant_id))
     files = 0
     tree = CompactRange()
+    levels: list[list[bytes]] = [[] for _ in range(LEVELS + 1)]
+    """The roots of the full tiles below each level."""
     for bundle in bundles_in(place.size):
         start = bundle.number * WIDTH
         entries = await trees.entries(merchant_id, start, start + bundle.width)
@@ -50,6 +54,7 @@ async def export_log(trees: TreeReader, keys: LogKeys, merchant_id: UUID, place:
         _require_same([leaf_hash(entry) for entry in entries], split_hashes(tile), start, bundle.width)
         if bundle.width == WIDTH:
             tree.append_subtree(tile_root(tile), HEIGHT)
+            _add_root(levels, tile_root(tile))
         else:
             for leaf in split_hashes(tile):
                 tree.append(leaf)
@@ -60,11 +65,23 @@ async def export_log(trees: TreeReader, keys: LogKeys, merchant_id: UUID, place:
     for tile_ in tiles_in(place.size):
         assert tile_.level != "entries", "those are the bundles"
         hashes = await trees.tile(merchant_id, tile_.level, tile_.number, tile_.width)
+        first = tile_.number * WIDTH
+        if tile_.level and hashes != b"".join(levels[tile_.level][first : first + WIDTH]):
+            raise Unverified(f"tile {tile_.level}/{tile_.number} has not the roots of the tiles below it")
         _write(folder / "tile" / tile_path(tile_), hashes)
         files += 1
     _write(folder / "key", "".join(f"{each}\n" for each in keys.verifiers(merchant_id)).encode())
     _write(folder / "checkpoint", place.checkpoint.encode())
     return ExportedLog(merchant_id, place.size, files + 2)
+
+
+def _add_root(levels: list[list[bytes]], root: bytes) -> None:
+    """Adds the root of a full tile of level 0, and those of the tiles above that become full by it."""
+    for roots in levels[1:]:
+        roots.append(root)
+        if len(roots) % WIDTH:
+            return
+        root = tile_root(b"".join(roots[-WIDTH:]))
 
 
 def _require_same(found: list[bytes], stored: list[bytes], start: int, width: int) -> None:
