@@ -75,6 +75,7 @@ def test_an_exported_folder_has_the_whole_log(ledger, settings, tmp_path):
             "update log_tile set hashes = overlay(hashes placing '\\x00'::bytea from 8192) where number = 1",
             "512 to 512",
         ),
+        ("update log_tile set root = overlay(root placing '\\x00'::bytea from 1) where number = 1", "tile 1/0 has not"),
         ("update log_checkpoint set note = overlay(note placing '600' from strpos(note, '700'))", "signature"),
     ],
 )
