@@ -3507,7 +3507,7 @@ AUDIT: Final = (
         "claims-not-audited",
         "I11: a key has its one stream",
         _AUDIT_STREAMS,
-        '            expected["claim"] = self._claims(current, state, there)\n',
+        '            expected["claim"] = self._claims(current, state)\n',
         '            expected["claim"] = there.get("claim", ())\n',
         (f"{_AUDIT_TESTS}::test_every_changed_cell_of_every_table_is_named",),
     ),
