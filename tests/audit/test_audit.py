@@ -159,7 +159,10 @@ async def test_a_cut_tail_and_an_older_database_are_found_by_the_checkpoints_out
     async with LogSealer(filled, keys, CheckpointFiles(f"file://{tmp_path}"), every_s=1.0) as sealer:
         await sealer.write_checkpoints(datetime.now(UTC) - timedelta(days=20))
     saved = await read_saved(settings)
-    assert wrong_in(audit_of(filled, saved=saved)) == []
+    clean, alone = audit_of(filled, saved=saved), audit_of(filled)
+    assert wrong_in(clean) == []
+    assert {each.outside for each in clean.sealed_to} == {1}
+    assert {each.outside for each in alone.sealed_to} == {0}
     head = head_of(filled, merchant)
     with psycopg.connect(filled) as connection:  # as if nothing had been signed
         connection.execute(

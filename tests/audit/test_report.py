@@ -21,7 +21,7 @@ def violation(rule, order_id=None):
 def report_of(*violations):
     from datetime import UTC, datetime
 
-    sealed = [Sealed(merchant_id=MERCHANT, size=7, checkpoint="the checkpoint\n", keys=[KEY])]
+    sealed = [Sealed(merchant_id=MERCHANT, size=7, checkpoint="the checkpoint\n", keys=[KEY], outside=12345)]
     return Report(
         snapshot_at=datetime(2026, 1, 31, 12, tzinfo=UTC),
         merchants=1,
@@ -69,6 +69,7 @@ def test_a_page_has_the_keys_and_explains_the_rules_that_do_not_hold(number, ver
     page = render_page(report_of(*[violation(ROW, MERCHANT)] * number), "https://ledger.example/api")
     assert verdict in page
     assert KEY in page
+    assert "12,345" in page
     assert page.count(RULES[ROW]) == min(number, 1)
     assert RULES[TREE] not in page
     assert page.count(f'href="https://ledger.example/api/v2/payment-orders/{MERCHANT}/events"') == number

@@ -64,10 +64,16 @@ def render_page(report: Report, base: str = "") -> str:
 
 def _sealed(logs: Iterable[Sealed]) -> str:
     rows = [
-        [str(each.merchant_id), f"{each.size:,}", _block(each.checkpoint or ""), _block("\n".join(each.keys))]
+        [
+            str(each.merchant_id),
+            f"{each.size:,}",
+            _block(each.checkpoint or ""),
+            _block("\n".join(each.keys)),
+            f"{each.outside:,}",
+        ]
         for each in logs
     ]
-    columns = ["Merchant", "Events", "Newest checkpoint", "Public keys"]
+    columns = ["Merchant", "Events", "Newest checkpoint", "Public keys", "Compared outside the database"]
     return table(columns, rows, len(columns), "days") if rows else "<p>No log is signed yet.</p>"
 
 

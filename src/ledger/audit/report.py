@@ -56,6 +56,10 @@ class Sealed(Struct, frozen=True, kw_only=True, rename="camel"):
         Sequence[str],
         Meta(description="The public keys that verify it, as `GET /v1/log/key` has them, the newest first."),
     ] = ()
+    outside: Annotated[
+        int,
+        Meta(description="How many checkpoints outside the database were compared: of seven days, and one before."),
+    ] = 0
 
 
 class Report(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -77,7 +77,8 @@ class TreeAuditor:
         found = list(self._tiles(merchant_id, 0 if stored is None else max(0, min(stored.size, size))))
         claims = [*self._stored_checkpoints(merchant_id, verifiers, found)]
         newest = claims[-1] if claims else None
-        claims += self._written_checkpoints(merchant_id, verifiers, found)
+        written = [*self._written_checkpoints(merchant_id, verifiers, found)]
+        claims += written
         found += self._compare(merchant_id, size, stored, [(checkpoint, where) for checkpoint, where, _ in claims])
         note = None if newest is None else newest[2]
         if stored is not None and stored.size and (newest is None or newest[0].size != stored.size):
@@ -86,7 +87,8 @@ class TreeAuditor:
             found.append(_violation(merchant_id, what))
         signed_to = 0 if newest is None else newest[0].size
         keys = [str(verifier) for verifier in verifiers]
-        return Sealed(merchant_id=merchant_id, size=signed_to, checkpoint=note, keys=keys), found
+        sealed = Sealed(merchant_id=merchant_id, size=signed_to, checkpoint=note, keys=keys, outside=len(written))
+        return sealed, found
 
     def _tiles(self, merchant_id: UUID, size: int) -> Iterator[Violation]:
         """Compares every stored tile with the events, or with the tiles below it."""

@@ -42,7 +42,7 @@ def audit(
         bool,
         json_option(
             "{snapshotAt, merchants, events, orders, rows, seconds, sealedTo, violationsTotal, violations}; sealedTo is a "
-            "list of {merchantId, size, checkpoint, keys}, violations of {invariant, merchantId, message} with what applies of "
+            "list of {merchantId, size, checkpoint, keys, outside}, violations of {invariant, merchantId, message} with what applies of "
             "orderId, streamId, position, table, column, expected, found"
         ),
     ] = False,
@@ -143,7 +143,8 @@ def _echo(report: Report) -> None:
         f"as of {report.snapshot_at.isoformat(timespec='seconds')}, in {report.seconds:.1f} s"
     )
     sealed = sum(each.size for each in report.sealed_to)
-    typer.echo(f"{sealed} events have a signed proof")
+    outside = sum(each.outside for each in report.sealed_to)
+    typer.echo(f"{sealed} events have a signed proof; {outside} checkpoints outside the database were compared")
     for violation in report.violations:
         typer.echo(line_of(violation))
     if report.is_clean:
