@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
@@ -17,9 +18,10 @@ from api.log.errors import checkpoint_not_found, entry_not_found, entry_not_seal
 from api.log.signed import TEXT_TYPE
 from api.operation import ANY, LOG, OperationSpec, codes_of
 from api.response import ApiResponse, json_response
+from ledger.tlog.checkpoints import parse_checkpoint
 from ledger.tlog.growth import LogChanged
-from ledger.tlog.merkle import inclusion_ranges
-from ledger.tlog.notes import encode_base64
+from ledger.tlog.merkle import inclusion_ranges, leaf_hash, verify_inclusion
+from ledger.tlog.notes import Malformed, encode_base64
 from ledger.tlog.proofs import Proof, encode_proof
 
 POSITION_MAX: Final = 2**53 - 1  # what every JSON parser holds exactly
@@ -69,7 +71,7 @@ async def prove_entry(deps: Dependencies, request: ApiRequest) -> ApiResponse:
         hashes = await deps.trees.hashes(merchant_id, inclusion_ranges(position - 1, size), size)
     except LogChanged:
         raise log_changed() from None
-    if not entries:
+    if not entries or not _holds(entries[0], position - 1, size, hashes, checkpoint):
         raise log_changed()
     if preferred_type(request.headers.get(b"accept", b""), (_TEXT, JSON), otherwise=_TEXT) == _TEXT:
         file = encode_proof(Proof(position - 1, hashes, checkpoint.encode()))
@@ -86,6 +88,17 @@ async def prove_entry(deps: Dependencies, request: ApiRequest) -> ApiResponse:
         ),
         HEADERS,
     )
+
+
+def _holds(entry: bytes, index: int, size: int, hashes: Sequence[bytes], checkpoint: str) -> bool:
+    """Returns whether a proof is of the tree that was signed: not if the event was changed since, or one beside it
+    in a tile that is not full.
+    """
+    try:
+        root = parse_checkpoint(checkpoint.partition("\n\n")[0] + "\n").root
+    except Malformed:
+        return False
+    return verify_inclusion(leaf_hash(entry), index, size, hashes, root)
 
 
 def _parse(text: str, query: bytes) -> tuple[int, int | None]:

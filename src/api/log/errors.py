@@ -40,8 +40,9 @@ def tile_not_found() -> ApiError:
 
 
 def log_changed() -> ApiError:
-    """Returns the 409 about a log from which an event was removed after it had a checkpoint."""
+    """Returns the 409 about a log of which an event was changed or removed after it had a checkpoint."""
     message = (
-        "An event of the log was removed after a checkpoint had it: the operator of the service has to restore it."
+        "An event of the log was changed or removed after a checkpoint had it: the operator of the service has to "
+        "restore it."
     )
     return ApiError(409, "LOG_CHANGED", message)

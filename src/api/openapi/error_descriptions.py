@@ -75,8 +75,8 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "ENTRY_NOT_SEALED": "No checkpoint has the event yet. Ask again after the seconds in `Retry-After`.",
     "CHECKPOINT_NOT_FOUND": "No checkpoint was signed at this `size`: leave it out for the newest one.",
     "TILE_NOT_FOUND": "The tree of the merchant's log has no tile at this path, or not of this width yet.",
-    "LOG_CHANGED": "An event of the merchant's log was removed from the database after a checkpoint had it. The operator "
-    "of the service has to restore it.",
+    "LOG_CHANGED": "An event of the merchant's log was changed or removed in the database after a checkpoint had it. The "
+    "operator of the service has to restore it.",
     "AUDIT_RUNNING": "An audit of the merchant waits or runs: wait for its end, which `GET /v1/audits` shows.",
     "AUDIT_NOT_FOUND": "The merchant has no audit with this id, or a hundred newer ones.",
     "DATA_KEY_UNAVAILABLE": "The record cannot be opened: the service lacks the key under which it is sealed, or it was "

@@ -226,11 +226,15 @@ async def test_a_removed_event_is_answered_and_an_edited_one_is_not_proved(store
     url = url_of(store.settings)
     append(url, merchant.merchant_id, 30)
     await seal(store.settings)
-    size, verifiers = (await checkpoint_of(merchant)).size, await keys_of(merchant)
-    execute(url, "update event set data = 'x' where merchant_id = %s and position = 9", merchant.merchant_id)
-    file = await merchant.get(f"{LOG}/entries/9/proof")
-    with pytest.raises(Unverified):
-        verify_proof(file.content, entries(url, merchant.merchant_id)[8], verifiers)
+    size = (await checkpoint_of(merchant)).size
+    assert (await merchant.get(f"{LOG}/entries/9/proof")).status_code == 200
+    event, mine = "update event set data = {} where merchant_id = %s and position = 9", merchant.merchant_id
+    execute(url, event.format("'x'::bytea || data"), mine)
+    assert (await merchant.get(f"{LOG}/entries/9/proof")).json()["code"] == "LOG_CHANGED"
+    execute(url, event.format("substr(data, 2)"), mine)
+    assert (await merchant.get(f"{LOG}/entries/9/proof")).status_code == 200
+    execute(url, "update log_checkpoint set note = 'x' || substr(note, 60) where merchant_id = %s", mine)
+    assert (await merchant.get(f"{LOG}/entries/9/proof")).json()["code"] == "LOG_CHANGED"
     execute(url, "delete from event where merchant_id = %s and position = 10", merchant.merchant_id)
     for path in ("entries/10/proof", "entries/1/proof", f"consistency?from=5&to={size}"):
         answer = await merchant.get(f"{LOG}/{path}")
