@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -47,6 +48,14 @@ def test_an_audit_exits_by_what_it_finds(ledger, write, database_url, tmp_path):
     assert "(expected COMPLETED, found PENDING)" in listed.out
     assert (
         "the counter of orders COMPLETED of 2026-03-02 does not follow from the log (expected 1, found 2)" in listed.out
+    )
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("delete from sandbox_charge")
+    compared = ledger("audit", "--processor").out
+    assert re.search(
+        r"PROCESSOR .*: the account sandbox does not list the call under the key \S+, which the log has "
+        r"\(expected 10000, found nothing\)\n",
+        compared,
     )
 
 

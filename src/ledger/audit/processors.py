@@ -9,7 +9,7 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from ledger.audit.report import LISTED_MAX, Report, Violation
-from ledger.background.reconciliation.comparison import Difference
+from ledger.background.reconciliation.comparison import Difference, Kind, Missing
 from ledger.background.reconciliation.reconciler import MARGIN, Finding, Reconciliation
 from ledger.operations.orders.payment_lookup import open_lookup
 from ledger.postgres.connection import connect
@@ -19,6 +19,7 @@ from projections.merchants import list_merchants
 from projections.orders.reconciliation import ReconciliationLog
 
 PROCESSOR: Final = "PROCESSOR"
+_NAMES: Final = {Kind.AMOUNT: "amount", Kind.STATUS: "outcome", Kind.FEE: "fee", Kind.BATCH: "payout"}
 _SLICE: Final = timedelta(days=31)
 
 
@@ -57,7 +58,18 @@ def _violation(finding: Finding) -> Violation | None:
         invariant=PROCESSOR,
         merchant_id=finding.merchant_id,
         order_id=finding.order_id,
-        message=f"{finding.kind} under the key {finding.idempotency_key} at {finding.account} differs",
-        expected=str(finding.in_ledger),
-        found=str(finding.at_processor),
+        message=_message(finding),
+        expected=finding.in_ledger,
+        found=finding.at_processor,
     )
+
+
+def _message(difference: Difference) -> str:
+    what = f"the call under the key {difference.idempotency_key}"
+    if difference.batch_id is not None:
+        what = f"the line {difference.idempotency_key} of the payout {difference.batch_id}"
+    if difference.kind is not Kind.MISSING:
+        return f"{what} has another {_NAMES[difference.kind]} at the account {difference.account} than in the log"
+    if difference.missing_in is Missing.IN_LEDGER:
+        return f"the log has not {what}, which the account {difference.account} lists"
+    return f"the account {difference.account} does not list {what}, which the log has"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ledger.audit.report import Report, Violation
     from ledger.progress import Progress
 
+_NOTHING: Final = "nothing"
 _VIOLATIONS: Final = 1
 _COULD_NOT_RUN: Final = 2
 _WORKERS_MAX: Final = 64
@@ -165,5 +166,5 @@ def line_of(violation: Violation) -> str:
         place.append(f"position {violation.position}")
     values = ""
     if violation.expected is not None or violation.found is not None:
-        values = f" (expected {violation.expected}, found {violation.found})"
+        values = f" (expected {violation.expected or _NOTHING}, found {violation.found or _NOTHING})"
     return f"{violation.invariant} {', '.join(place)}: {violation.message}{values}"
