@@ -24,7 +24,8 @@ _VERSION_MAX: Final = 2**31 - 1
 
 PARAMETERS: Final[Parameters] = {
     "asOf": (
-        "The resource as it was at this time of the merchant's clock, to the millisecond. Not together with `version`.",
+        "The resource as it was at this time of the merchant's clock, to the millisecond; without an offset, in the "
+        "merchant's time zone. Not together with `version`.",
         {"type": "string", "format": "date-time", "examples": ["2026-01-31T12:00:00.000Z"]},
     ),
     "version": (
@@ -35,7 +36,8 @@ PARAMETERS: Final[Parameters] = {
 DESCRIBED: Final = described_parameters(PARAMETERS)
 LIST_PARAMETER: Final[Parameters] = {
     "asOf": (
-        "The list as it was at this time of the merchant's clock, to the millisecond. A cursor belongs to its time.",
+        "The list as it was at this time of the merchant's clock, to the millisecond; without an offset, in the "
+        "merchant's time zone. A cursor belongs to its time.",
         PARAMETERS["asOf"][1],
     )
 }

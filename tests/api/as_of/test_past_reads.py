@@ -7,6 +7,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import httpx
 import pytest
@@ -211,7 +212,8 @@ async def test_what_is_asked_for_is_checked(store: Storefront, merchant: Merchan
         for query in ({"asOf": moment(now.astimezone(UTC))}, {"version": "1"}):
             hidden = await stranger.client.get(path, params=query, headers=stranger.key)
             assert refused(hidden)[:2] == (404, missing)
-    times = (moment(now.astimezone(UTC)), now.astimezone(UTC).isoformat(), now.isoformat().replace("+", " "))
+    local = now.astimezone(ZoneInfo("America/Mexico_City")).replace(tzinfo=None).isoformat()
+    times = (local, moment(now.astimezone(UTC)), now.astimezone(UTC).isoformat(), now.isoformat().replace("+", " "))
     answers = [(await as_of(merchant, one, text)).json() for text in times]
     assert [answer["asOf"] for answer in answers] == [moment(now.astimezone(UTC))] * len(times)
 
