@@ -22,10 +22,10 @@ from projections.lists.cursor import Cursor, parse_past_cursor
 
 _VERSION_MAX: Final = 2**31 - 1
 
+_OF_CLOCK: Final = " of the merchant's clock, to the millisecond; without an offset, in the merchant's time zone"
 PARAMETERS: Final[Parameters] = {
     "asOf": (
-        "The resource as it was at this time of the merchant's clock, to the millisecond; without an offset, in the "
-        "merchant's time zone. Not together with `version`.",
+        f"The resource as it was at this time{_OF_CLOCK}. Not together with `version`.",
         {"type": "string", "format": "date-time", "examples": ["2026-01-31T12:00:00.000Z"]},
     ),
     "version": (
@@ -36,8 +36,7 @@ PARAMETERS: Final[Parameters] = {
 DESCRIBED: Final = described_parameters(PARAMETERS)
 LIST_PARAMETER: Final[Parameters] = {
     "asOf": (
-        "The list as it was at this time of the merchant's clock, to the millisecond; without an offset, in the "
-        "merchant's time zone. A cursor belongs to its time.",
+        f"The list as it was at this time{_OF_CLOCK}. A cursor belongs to its time.",
         PARAMETERS["asOf"][1],
     )
 }
