@@ -3,41 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 import pytest
+from tests.api.as_of.conftest import LateClocks
 from tests.api.as_of.test_past_lists import as_of_list
 from tests.api.as_of.test_past_reads import as_of
 from tests.api.as_of.test_summary import SUMMARY
 from tests.api.bodies import order
-from tests.api.storefront import ORDERS, Merchant, Storefront, opened
+from tests.api.storefront import ORDERS, Merchant, Storefront
 from tests.api.subscriptions.billing import made
 
-from ledger.operations.context.clock import MerchantClocks
-from ledger.settings import Settings
-
 pytestmark = pytest.mark.anyio
-
-BEHIND = timedelta(milliseconds=50)
-
-
-class LateClocks(MerchantClocks):
-    """The clocks of a process on a machine whose clock is behind."""
-
-    def now(self, merchant_id: UUID) -> datetime:
-        return super().now(merchant_id) - BEHIND
-
-
-@pytest.fixture
-async def late(store: Storefront, settings: Settings) -> AsyncIterator[Storefront]:
-    """A second process on the same database, whose clock is behind that of the first."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ledger.wiring.MerchantClocks", LateClocks)
-        async with opened(settings) as storefront:
-            yield storefront
 
 
 async def test_everything_of_one_time_agrees_whichever_process_recorded_it(merchant: Merchant, late: Storefront):
@@ -84,7 +62,7 @@ async def test_an_order_recorded_by_a_clock_that_is_far_behind_fails_no_list(
     merchant: Merchant, late: Storefront, monkeypatch: pytest.MonkeyPatch
 ):
     """So far that it is not looked for: it was created before the time, and its event lies behind the place of it."""
-    monkeypatch.setitem(globals(), "BEHIND", timedelta(seconds=30))
+    monkeypatch.setattr(LateClocks, "behind", timedelta(seconds=30))
     by_late = Merchant(merchant.merchant_id, merchant.secret, late.client)
     await merchant.create(order(externalId="first"))
     await asyncio.sleep(0.01)
