@@ -23,6 +23,10 @@ _DISORDER_MAX: Final = timedelta(seconds=10)
 """How much later an event may be recorded than one with a higher position: by the difference of the processes' clocks,
 and by the time from the decision of an event to its commit.
 """
+_OVERTAKEN_MAX: Final = 500
+"""How many positions before an event may have later ones than that: where a merchant's clock is moved by days while a
+command is under way, the command's events are dated before the move, and come behind its first events.
+"""
 
 # The end of the command whose event is at p.position: the events of a command have adjacent positions. A stream that is
 # made with the order, such as its customer's, has its events in the same command.
@@ -40,8 +44,9 @@ select p.position, {_END}, p.version, p.recorded_at
 """  # noqa: S608 - constants
 
 # The position of a time. The binary search finds a position whose event, like all before it, was recorded before the
-# time; from there on the log is read to the first event that was recorded after it.
-_AT: Final = """
+# time; from there on the log is read to the first event that was recorded after it. If the merchant's clock was ever
+# moved, a move may have overtaken that event: then it is read from shortly before it.
+_AT: Final = f"""
 search (low, high) as (
   select 0::int8, position + 1 from merchant_head where merchant_id = %(merchant_id)s
   union all
@@ -52,11 +57,14 @@ search (low, high) as (
    where s.high - s.low > 1),
 at as (
   select coalesce((select e.position - 1 from event e
-                    where e.merchant_id = %(merchant_id)s and e.position > (select max(low) from search)
+                    where e.merchant_id = %(merchant_id)s
+                      and e.position > (select max(low) from search) - case
+                        when exists (select from merchant_clock where merchant_id = %(merchant_id)s)
+                        then {_OVERTAKEN_MAX} else 0 end
                       and e.recorded_at >= %(after)s
                     order by e.position limit 1),
                   (select position from merchant_head where merchant_id = %(merchant_id)s)) as position)
-"""
+"""  # noqa: S608 - a constant
 # The position with the end of its command; none of an empty log, or of a time before it.
 _POSITION: Final = f"""
 with recursive {_AT}
