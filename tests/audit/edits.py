@@ -294,12 +294,22 @@ def _restore_past(target: Target, random: Random) -> list[Sought]:
     return [Sought(target.head + 1, "TREE")]
 
 
-def restore(connection: psycopg.Connection[Any], rows: Mapping[str, bytes]) -> None:
-    """Replaces the rows of tables by those that `copied` returned."""
+def _remove_merchant(target: Target, random: Random) -> list[Sought]:
+    """Removes every row of the merchant, as a database has it that was restored to before: the checkpoints outside have
+    its log.
+    """
+    restore(target.connection, dict.fromkeys(target.past))
+    return [Sought(1, "TREE"), Sought("all events of the positions 1 to", "TREE")]
+
+
+def restore(connection: psycopg.Connection[Any], rows: Mapping[str, bytes | None]) -> None:
+    """Replaces the rows of tables by those that `copied` returned, or removes them."""
     with connection.transaction():
         connection.execute("set local session_replication_role = replica")  # without triggers
         for table, content in rows.items():
             connection.execute(f"delete from {table}")  # type: ignore[arg-type]
+            if content is None:
+                continue
             with connection.cursor().copy(f"copy {table} from stdin (format binary)") as copy:  # type: ignore[arg-type]
                 copy.write(content)
 
@@ -574,6 +584,7 @@ EDITS: Final[Mapping[str, Edit]] = {
     "order removed": partial(_remove_order, False),
     "order removed and tiles emptied": partial(_remove_order, True),
     "old database restored": _restore_past,
+    "merchant removed": _remove_merchant,
     "merchant_head.position": _move_head,
     "merchant_head removed": _remove_head,
     **{f"log_tile.{column}": partial(_edit_tile, column) for column in ("hashes", "root", "level", "number", "merchant_id")},

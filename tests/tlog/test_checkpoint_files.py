@@ -21,6 +21,7 @@ from ledger.tlog.checkpoints import Checkpoint, open_checkpoint, sign_checkpoint
 from ledger.tlog.growth import encode_edge
 from ledger.tlog.keys import LogKeys
 from ledger.tlog.merkle import CompactRange
+from ledger.tlog.store import SignedCheckpoint
 
 pytestmark = pytest.mark.anyio
 
@@ -206,6 +207,47 @@ async def test_a_database_restored_to_the_past_is_not_signed_again(
         0
     ][0]
     assert note.startswith(f"pay.example.com/v1/log-2/{merchant}\n350\n")
+
+
+async def test_a_database_of_before_a_merchant_is_reported(
+    database_url: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    gone, other = uuid4(), uuid4()
+    async with sealer_of(database_url, folder=tmp_path) as sealer:
+        for merchant in (gone, other):
+            append(database_url, merchant, 3)
+        await sealer.seal(asyncio.Event())
+        await sealer.write_checkpoints(NOON)
+    for table in ("event", "merchant_head", "log_tree", "log_checkpoint"):
+        execute(database_url, f"delete from {table} where merchant_id = %s", gone)
+    async with sealer_of(database_url, folder=tmp_path) as restarted:
+        await restarted.compare()
+        append(database_url, other, 3)
+        await restarted.seal(asyncio.Event())
+        restarted.sample()
+        await restarted.write_checkpoints(NOON + timedelta(days=1))
+    assert metric_value("ledger_log_changed_merchants", "api-0") == 1
+    logged = capfd.readouterr()
+    assert f"{gone}" in logged.out + logged.err
+    assert {id_: each.size for id_, each in kept(tmp_path)[-1]} == {gone: 3, other: 6}
+
+
+async def test_what_else_is_in_the_folder_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the root of a file system has a folder that root alone can read."""
+    files = CheckpointFiles(f"file://{tmp_path}")
+    await files.write([SignedCheckpoint(uuid4(), 1, "note", "keys")], NOON)
+    for name in ("lost+found", "20x6", "notes"):
+        (tmp_path / name / "03" / "01").mkdir(parents=True)
+    listing = files._store.list
+
+    async def without_permission(prefix: str) -> tuple[list[str], list[str]]:
+        if prefix and not prefix.startswith(f"{NOON.year}/"):
+            raise CheckpointsUnavailable
+        return await listing(prefix)
+
+    monkeypatch.setattr(files._store, "list", without_permission)
+    assert len((await files.saved(NOON.date())).found) == 1
+    assert await files.thin(NOON.date()) == 0
 
 
 async def test_another_log_behind_the_same_name_is_not_signed(database_url: str, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from ledger.audit.snapshot import Connection, MerchantRows, Snapshot, join_snaps
 from ledger.audit.streams import EVENTS, StreamAuditor, StreamsAudited
 from ledger.audit.sums import HASH_MODULUS, Details, MerchantPart, id_hash, row_hash
 from ledger.audit.tables import KeyRange, differences, key_behind
-from ledger.audit.trees import StoredTree, TreeAuditor, read_trees
+from ledger.audit.trees import StoredTree, TreeAuditor, read_trees, removed_logs
 from ledger.domain.payment_methods.state import stream_of
 from ledger.invoicing.files import files_address
 from ledger.journal.encryption.sealing_keys import SealingKeys
@@ -167,7 +167,8 @@ def audit(
         for rows_of, name in ((auditor.tiles, "log_tile"), (auditor.checkpoints, "log_checkpoint")):
             rows_of.end()
             passed[name] = rows_of.passed
-        for violation in _without_log(heads, parts, passed):
+        gone = removed_logs(_log_keys(settings), written, heads) if merchant_id is None else ()
+        for violation in (*_without_log(heads, parts, passed), *gone):
             findings.add(violation)
     return Report(
         snapshot_at=snapshot.at,

@@ -223,6 +223,25 @@ def _is_of_another_log(merchant_id: UUID, note: bytes, verifiers: Sequence[Verif
     return origin.endswith(f"/{merchant_id}") and all(verifier.name != origin for verifier in verifiers)
 
 
+def removed_logs(
+    keys: LogKeys, written: Mapping[UUID, Sequence[tuple[str, str]]], heads: Mapping[UUID, int]
+) -> Iterator[Violation]:
+    """Yields the logs of which a checkpoint is outside the database, signed by the keys, and that are not there at all:
+    those of no merchant that has a head.
+    """
+    for merchant_id in sorted(written.keys() - heads.keys()):
+        signed = [
+            (checkpoint.size, file)
+            for file, note in written[merchant_id]
+            if (checkpoint := _opened(merchant_id, note.encode(), keys.verifiers(merchant_id), "", [])) is not None
+        ]
+        if signed:
+            size, file = max(signed)
+            what = f"all events of the positions 1 to {size} were removed"
+            what = f"the checkpoint in the file {file} has {size} entries, and there is no such merchant: {what}"
+            yield _violation(merchant_id, what, 1)
+
+
 def _missing_tiles(merchant_id: UUID, level: int, first: int, end: int) -> Iterator[Violation]:
     """Yields that the tiles of a level from number `first` to before `end` are missing, if there are any."""
     if end - first == 1:

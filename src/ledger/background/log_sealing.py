@@ -214,12 +214,13 @@ class LogSealer(DatabaseClient):
         try:
             sizes = await trees.sizes()
             for merchant_id, some in saved.found.items():
-                if merchant_id in sizes and (outside := self._newest(merchant_id, some)) is not None:
+                if (outside := self._newest(merchant_id, some)) is not None:
                     signed, root = outside
                     self._known[merchant_id] = _larger(signed, self._known.get(merchant_id))
-                    if not await _has_root(trees, merchant_id, sizes[merchant_id], signed.size, root):
+                    size = sizes.get(merchant_id, 0)  # the database may be one of before the merchant
+                    if not await _has_root(trees, merchant_id, size, signed.size, root):
                         refused[merchant_id] = signed
-                        _log_refused(merchant_id, sizes[merchant_id], signed.size)
+                        _log_refused(merchant_id, size, signed.size)
         finally:
             await trees.stop()
         self._refused, self._is_compared = refused, True

@@ -6,6 +6,7 @@ A file has what one round of a worker has signed, a line of JSON for each mercha
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime
@@ -20,6 +21,7 @@ from ledger.postgres.faults import Fault
 from ledger.tlog.store import SignedCheckpoint
 from ledger.write_once_store import WriteOnceStore
 
+_YEAR: Final = re.compile(r"\d{4}", re.ASCII)
 _AT_ONCE: Final = 16
 """How many files are read at once."""
 
@@ -107,11 +109,10 @@ class CheckpointFiles:
         return removed
 
     async def _days(self) -> AsyncIterator[str]:
-        """Yields the days that have files, as parts of keys."""
-        years, _ = await self._store.list("")
-        for year in years:
-            months, _ = await self._store.list(f"{year}/")
-            for month in months:
+        """Yields the days that have files, as parts of keys. What else is there may be unreadable: `lost+found`."""
+        found, _ = await self._store.list("")
+        for year in filter(_YEAR.fullmatch, found):
+            for month in (await self._store.list(f"{year}/"))[0]:
                 for day in (await self._store.list(f"{month}/"))[0]:
                     yield day
 
