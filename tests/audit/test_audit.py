@@ -119,8 +119,20 @@ async def test_no_personal_value_is_in_a_report(filled: str, merchant: Actor) ->
         filled,
         "update payment_order set head = convert_to(replace(convert_from(head, 'UTF8'), '\"amount\"', '\"amont\"'), 'UTF8')",
     )
+    execute(
+        filled,
+        "update payment_order set payments = convert_to(replace(convert_from(payments, 'UTF8'), 'capturedAmount', 'x'), 'UTF8')",
+    )
     report = audit_of(filled)
-    assert {each.column for each in report.violations} >= {"email", "doc.email", "head.amount"}
+    assert {each.column for each in report.violations} >= {
+        "email",
+        "doc.email",
+        "head.amount",
+        "payments.0.capturedAmount",
+    }
+    captured = next(each for each in report.violations if each.column == "payments.0.capturedAmount")
+    assert captured.expected is not None
+    assert captured.found == "(none)"
     texts = msgspec.json.encode(report).decode() + render_page(report)
     for personal in ("ana@example.com", "eva", "Ana", "Luis", "4242424242424242"):
         assert personal not in texts

@@ -56,6 +56,7 @@ _SHOWN_MEMBERS: Final = frozenset(
     {
         "status", "currency", "amount", "subtotalAmount", "surchargeAmount", "surchargeRate", "amountPaid",
         "amountPending", "overpaidAmount", "amountRefunded", "refundedAmount", "amountReleased", "allowPartials",
+        "authorizedAmount", "capturedAmount",
         "lateDeposit", "invoiceStatus", "createdAt", "updatedAt", "dueDate", "id",
     }
 )  # fmt: skip
@@ -214,18 +215,32 @@ def _shown(column: str, kind: str, should: Any, found: Any) -> Iterator[tuple[st
         yield column, None, None
         return
     for name, wanted, there in members[:_MEMBERS_MAX]:
-        is_shown = name in _SHOWN_MEMBERS
+        is_shown = name.rpartition(".")[2] in _SHOWN_MEMBERS
         yield f"{column}.{name}", wanted if is_shown else None, there if is_shown else None
 
 
 def _members(should: Any, found: Any) -> list[tuple[str, str, str]] | None:
-    """Returns the members in which two JSON objects differ, None if they are no objects."""
+    """Returns the members in which two JSON objects differ, or those of two lists of as many objects, by their number
+    (`0.status`); None if they are neither.
+    """
     try:
-        of_log, of_table = (msgspec.json.decode(cell, type=dict[str, msgspec.Raw]) for cell in (should, found))
+        of_log, of_table = (_decode_objects(cell) for cell in (should, found))
     except (msgspec.MsgspecError, TypeError):
         return None
-    names = [name for name in {**of_log, **of_table} if of_log.get(name) != of_table.get(name)]
-    return [(name, _raw(of_log, name), _raw(of_table, name)) for name in names]
+    if of_log.keys() != of_table.keys():
+        return None
+    return [
+        (f"{place}{name}", _raw(one, name), _raw(other, name))
+        for (place, one), other in zip(of_log.items(), of_table.values(), strict=True)
+        for name in {**one, **other}
+        if one.get(name) != other.get(name)
+    ]
+
+
+def _decode_objects(cell: Any) -> dict[str, dict[str, msgspec.Raw]]:
+    """Returns the JSON objects of a cell by what is before the names of their members."""
+    content = msgspec.json.decode(cell, type=dict[str, msgspec.Raw] | list[dict[str, msgspec.Raw]])
+    return {"": content} if isinstance(content, dict) else {f"{n}.": each for n, each in enumerate(content)}
 
 
 def _raw(members: Mapping[str, msgspec.Raw], name: str) -> str:
