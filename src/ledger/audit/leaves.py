@@ -41,11 +41,11 @@ class LeafFile:
         """
         sha256, leaves = hashlib.sha256, list[tuple[int, bytes]]()
         of_merchant = of_stream = of_command = of_context = b""
-        merchant_text = stream_text = command_text = context_hash = ""
+        beginning = stream_text = command_text = context_hash = ""
         before, end = 0, 0
         for merchant, stream, version, position, command, recorded_at, topic, data, context in events:
             if merchant != of_merchant:
-                of_merchant, merchant_text = merchant, _uuid(merchant)
+                of_merchant, beginning = merchant, f'\0{{"merchantId":"{_uuid(merchant)}","position":'
                 before, end = self._starts.get(merchant, 0) - 1, sealed.get(merchant, 0)
             if position > end:
                 continue
@@ -55,11 +55,11 @@ class LeafFile:
                 of_command, command_text = command, _uuid(command)
             if context != of_context or not context_hash:
                 of_context, context_hash = context, sha256(context).hexdigest()
+            data_hash = content_hash(data).hex() if data[:1] == b"\0" else sha256(data).hexdigest()
             entry = (  # the bytes that `tlog.entries` builds
-                f'\0{{"merchantId":"{merchant_text}","position":{position},"streamId":"{stream_text}"'
+                f'{beginning}{position},"streamId":"{stream_text}"'
                 f',"version":{version},"topic":{_json(topic)},"recordedAtUs":{recorded_at + _SHIFT_US}'
-                f',"commandId":"{command_text}","dataSha256":"{content_hash(data).hex()}"'
-                f',"contextSha256":"{context_hash}"}}'
+                f',"commandId":"{command_text}","dataSha256":"{data_hash}","contextSha256":"{context_hash}"}}'
             )
             leaves.append((before + position, sha256(entry.encode()).digest()))
         return leaves

@@ -5,8 +5,10 @@ Never keep anything for each stream or event: the log of a merchant has no bound
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 from uuid import UUID
 
@@ -55,6 +57,9 @@ _LAST_US: Final = postgres_micros(datetime.max.replace(tzinfo=UTC))
 _KEYS_MAX: Final = 2_000
 """How many opened keys are kept: customers come in no order."""
 
+_STREAM: Final = itemgetter(0, 1)
+"""Returns the merchant and the stream of a row of an event."""
+_SEALED: Final = b'{"sealed":"'
 _TOPICS: Final = {topic.encode(): topic for topic in TOPICS}
 _FOLDS: Final[Mapping[type[Struct], Callable[[Any, Any], Any]]] = {
     kind: stream.evolve for stream in STREAMS for kind in stream.topics.values()
@@ -80,8 +85,8 @@ class _Stream:
 
     __slots__ = ("is_broken", "is_ours", "key", "merchant", "position", "seals", "state", "stream", "version")
 
-    def __init__(self, key: bytes, merchant: bytes, stream: bytes, *, is_ours: bool) -> None:
-        self.key, self.merchant, self.stream, self.is_ours = key, merchant, stream, is_ours
+    def __init__(self, merchant: bytes, stream: bytes, *, is_ours: bool) -> None:
+        self.key, self.merchant, self.stream, self.is_ours = merchant + stream, merchant, stream, is_ours
         self.version, self.position, self.is_broken = 0, 0, False
         self.state: Any = None
         self.seals: dict[bytes, Seal | None] = {}
@@ -129,16 +134,15 @@ class StreamAuditor:
             self._load_keys(page)
             if self._leaves is not None:
                 self._leaves.write_page(stored_page, self._sealed)
-            for merchant, stream, version, position, _, at, topic, data, context in page:
-                key = merchant + stream
-                if current is None or current.key != key:
+            for (merchant, stream), group in groupby(page, _STREAM):
+                events = list(group)
+                if current is None or current.stream != stream or current.merchant != merchant:
                     if current is not None:
                         self._compare(current, self._stored_rows(current.key, stored))
                     if merchant != self._merchant:
                         self._enter(merchant)
-                    current = _Stream(key, merchant, stream, is_ours=topic in _TOPICS)
-                self._part.note_position(position)
-                self._take(current, version, position, at, topic, data, context)
+                    current = _Stream(merchant, stream, is_ours=events[0][6] in _TOPICS)
+                self._take(current, events)
             progress(len(page))
         if current is not None:
             self._compare(current, self._stored_rows(current.key, stored))
@@ -165,27 +169,33 @@ class StreamAuditor:
         self._merchant, self._merchant_id = merchant, UUID(bytes=merchant)
         self._part = self._merchants[self._merchant_id] = MerchantPart()
 
-    def _take(
-        self, current: _Stream, version: int, position: int, at: int, topic: bytes, data: bytes, context: bytes
-    ) -> None:
-        """Folds an event and checks what holds after it."""
-        if version != current.version + 1:
-            what = f"version {version} follows {current.version}"
-            self._report(current, Broken("I10", f"in stream {UUID(bytes=current.stream)} {what}"), position)
-        current.version, current.position = version, position
-        if not _FIRST_US <= at <= _LAST_US:
-            self._report(current, Broken(EVENT, "the time of the event is none of the calendar"), position)
-        if has_card_number(data) or (context != self._context and has_card_number(context)):
-            self._report(current, Broken("I13", "the event has a card number"), position)
-        self._context = context  # the events of a command have one
-        if current.is_broken or not current.is_ours:
-            return
+    def _take(self, current: _Stream, events: Iterable[tuple[Any, ...]]) -> None:
+        """Takes the next events of a stream, and checks what holds after each."""
+        note_position = self._part.note_position
+        for _, _, version, position, _, at, topic, data, context in events:
+            note_position(position)
+            if version != current.version + 1:
+                what = f"version {version} follows {current.version}"
+                self._report(current, Broken("I10", f"in stream {UUID(bytes=current.stream)} {what}"), position)
+            current.version, current.position = version, position
+            if not _FIRST_US <= at <= _LAST_US:
+                self._report(current, Broken(EVENT, "the time of the event is none of the calendar"), position)
+            if has_card_number(data) or (context != self._context and has_card_number(context)):
+                self._report(current, Broken("I13", "the event has a card number"), position)
+            self._context = context  # the events of a command have one
+            if current.is_ours and not current.is_broken:
+                self._fold(current, version, position, topic, data)
+
+    def _fold(self, current: _Stream, version: int, position: int, topic: bytes, data: bytes) -> None:
+        """Folds an event, and checks the rules of its stream after it."""
         before = current.state
         if before is None and version != 1:  # its beginning is missing, which is reported
             current.is_broken = True
             return
         try:
-            event = self._event(current, version, position, topic, data)
+            if data[:1] == b"\0" or data.startswith(_SEALED):
+                data = self._opened_content(current, version, position, topic, data)
+            event = CODEC.decode(_TOPICS.get(topic) or topic.decode(), data)
             after = _FOLDS[type(event)](before, event)
             found = _broken(before, event, after)
         except (KeyUnavailable, SealBroken, ArchiveUnavailable) as closed:
@@ -201,27 +211,30 @@ class StreamAuditor:
         self._report(current, Broken(EVENT, what), position)
         current.is_broken = True
 
-    def _event(self, current: _Stream, version: int, position: int, topic: bytes, data: bytes) -> Any:
-        name = _TOPICS.get(topic) or topic.decode()
+    def _opened_content(self, current: _Stream, version: int, position: int, topic: bytes, data: bytes) -> bytes:
+        """Returns the content of an event that is sealed, or not in the table. Without its customer's key, the personal
+        data stays out.
+        """
         if (reference := reference_in(data)) is not None:
             raise unreadable(current.merchant, reference)
-        if data.startswith(b'{"sealed":"'):
-            customer = customer_of(data)
-            assert customer is not None, "the event begins with what is sealed"
-            if customer not in current.seals:
-                current.seals[customer] = self._opened[current.merchant + customer].seal(current.stream)
-            seal = current.seals[customer]
-            if seal is not None:
-                data = seal.opened(topic, version, data)
-                if has_card_number(data):
-                    self._report(current, Broken("I13", "the event's personal data has a card number"), position)
-        return CODEC.decode(name, data)
+        customer = customer_of(data)
+        if customer is None:
+            return data
+        if customer not in current.seals:
+            current.seals[customer] = self._opened[current.merchant + customer].seal(current.stream)
+        seal = current.seals[customer]
+        if seal is None:
+            return data
+        content = seal.opened(topic, version, data)
+        if has_card_number(content):
+            self._report(current, Broken("I13", "the event's personal data has a card number"), position)
+        return content
 
     def _load_keys(self, page: Sequence[tuple[Any, ...]]) -> None:
         """Reads the data keys of a page of events."""
         owners = set()
         for row in page:
-            if row[7].startswith(b'{"sealed":"'):
+            if row[7].startswith(_SEALED):
                 try:
                     customer = customer_of(row[7])
                 except SealBroken:  # raised again where this event is read
@@ -279,10 +292,12 @@ class StreamAuditor:
                 self._check_key(current, state, keys)
             if self._is_excused(state):
                 return
-        for name in expected.keys() | there.keys():
-            should, found = expected.get(name, ()), there.get(name, ())
-            if list(should) != found and (should or found):
+        for name, should in expected.items():
+            found = there.pop(name, ())
+            if should != found and list(should) != list(found):
                 self._differ(current, name, should, found)
+        for name, found in there.items():
+            self._differ(current, name, (), found)
 
     @staticmethod
     def _claims(current: _Stream, state: Any) -> list[Row]:
@@ -345,16 +360,14 @@ class StreamAuditor:
 
 def _broken(before: Any, event: Any, after: Any) -> Sequence[Broken]:
     """Returns the rules of a stream that do not hold after an event."""
-    found: list[Broken] = []
     if type(after) is Order:
-        found += broken_order(before, event, after)
+        found = broken_order(before, event, after)
         if after.invoices is not None and (
             before is None or before.invoices is not after.invoices or before.payments is not after.payments
         ):
             found += broken_documents(after)
-    elif type(after) is Subscription:
-        found += broken_subscription(before, event, after)
-    return found
+        return found
+    return list(broken_subscription(before, event, after)) if type(after) is Subscription else ()
 
 
 def _claim_of(state: Any) -> tuple[ClaimKind, bytes] | None:

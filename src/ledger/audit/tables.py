@@ -113,8 +113,7 @@ class StoredRows:
         columns = sql.SQL(", ").join(map(sql.Identifier, names))
         statement = query.format(columns=columns, table=sql.Identifier(table.name), stream=sql.Identifier(stream))
         bounds = () if stream == "merchant_id" else (within.first[0], within.last[0])
-        self._pages = pages(connection, statement, (*within.parameters, *bounds))
-        self._page: Iterator[Row] = iter(())
+        self._rows = self._counted(pages(connection, statement, (*within.parameters, *bounds)))
         self._next: Row = ()
         self.key = b""
         self._advance()
@@ -128,16 +127,16 @@ class StoredRows:
         return rows
 
     def _advance(self) -> None:
-        row = next(self._page, None)
+        row = next(self._rows, None)
         if row is None:
-            page = next(self._pages, None)
-            if page is None:
-                self.key, self._next = END, ()
-                return
+            self._next, self.key = (), END
+        else:
+            self._next, self.key = row, row[self._merchant_at] + row[self._stream_at]
+
+    def _counted(self, found: Iterator[list[Row]]) -> Iterator[Row]:
+        for page in found:
             self.count += len(page)
-            self._page = iter(page)
-            row = next(self._page)
-        self._next, self.key = row, row[self._merchant_at] + row[self._stream_at]
+            yield from page
 
 
 def wrong_rows_of_lines(connection: Connection, within: KeyRange) -> Iterator[Violation]:

@@ -240,8 +240,10 @@ def _billing(order: Order) -> BillingAddress:
     """Returns the order's own billing address, else that of its newest payment with one."""
     if order.terms.billing_address is not None:
         return order.terms.billing_address
-    given = (payment.started.billing_address for payment in reversed(order.payments))
-    return next((address for address in given if address is not None), BillingAddress())
+    for payment in reversed(order.payments):
+        if payment.started.billing_address is not None:
+            return payment.started.billing_address
+    return BillingAddress()
 
 
 def _method(payment: Payment) -> PaymentMethodDocument:

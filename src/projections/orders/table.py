@@ -164,10 +164,13 @@ def filtered_by(order: Order) -> tuple[bytes, int, int, bytes | None]:
     currency, amount = order.terms.currency.encode(), scaled(order.amount)
     if not order.payments:
         return currency, amount, 0, None
-    methods = [payment.started.method for payment in order.payments]
-    last4s = {method.card.last4 for method in methods if method.card is not None}
-    texts = last4s if len(last4s) < 2 else sorted(last4s)
-    return currency, amount, method_bits([each.type for each in methods]), ",".join(texts).encode() or None
+    bits, last4s = 0, set[str]()
+    for payment in order.payments:
+        method = payment.started.method
+        bits |= _METHOD_BITS[method.type]
+        if method.card is not None:
+            last4s.add(method.card.last4)
+    return currency, amount, bits, ",".join(sorted(last4s)).encode() or None
 
 
 def method_bits(types: Iterable[MethodType]) -> int:

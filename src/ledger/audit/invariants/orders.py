@@ -36,24 +36,62 @@ _WAITING: Final = {
 }
 
 
-def broken_order(before: Order | None, event: Any, after: Order) -> Sequence[Broken]:
+def broken_order(before: Order | None, event: Any, after: Order) -> list[Broken]:
     """Returns the rules that an order breaks after an event. `before` is None for its first event."""
     found: list[Broken] = []
-    status, now = None if before is None else before.status, after.status
+    now = after.status
+    status, known, has_other_money = None, tuple[Payment, ...](), True
+    if before is not None:
+        status, known, has_other_money = before.status, before.payments, before.terms is not after.terms
     if status is not now and not is_legal_move(status, now, split=after.terms.allow_partials):
         found.append(Broken("I7", f"the order moved from {status} to {now}"))
-    has_other_money = before is None or before.terms is not after.terms
-    known = () if before is None else before.payments
     if known is not after.payments:
         has_other_money = _check_payments(found, known, event, after) or has_other_money
-    found += broken_sums(after) if has_other_money else _broken_status(after)
+    if has_other_money:
+        _check_sums(found, after)
+    _check_status(found, after)
     return found
 
 
 def broken_sums(order: Order) -> list[Broken]:
     """Returns the rules about sums and the status that an order breaks: I1, I2, I3, I5 and I6."""
     found: list[Broken] = []
-    paid, refunded = _captured(order.payments), _refunded(order.payments)
+    _check_sums(found, order)
+    _check_status(found, order)
+    return found
+
+
+def status_of(order: Order) -> OrderStatus:
+    """Returns an order's status by the list of contract 2.2, line by line."""
+    paid = refunded = ZERO
+    is_refunding, live = False, None
+    for payment in order.payments:
+        if payment.captured:
+            paid += payment.captured
+            refunded += payment.refunded
+        status = payment.status
+        is_refunding = is_refunding or status is PaymentStatus.PENDING_REFUND
+        live = payment if status in LIVE else live
+    net = paid - refunded if paid else ZERO
+    if order.closed and net <= 0:
+        return OrderStatus.REFUNDED if refunded else OrderStatus.CANCELLED
+    if order.cancel_requested:
+        return OrderStatus.CANCELLATION_REQUESTED
+    if is_refunding:
+        return OrderStatus.REFUND_PROCESSING
+    if refunded and not order.terms.allow_partials:
+        return OrderStatus.REFUNDED if net <= 0 else OrderStatus.PARTIALLY_REFUNDED
+    if paid and (net > 0 or order.terms.allow_partials):
+        return OrderStatus.COMPLETED if net >= order.amount else OrderStatus.PARTIALLY_PAID
+    return _status_without_live_payment(order) if live is None else _status_with_live_payment(live)
+
+
+def _check_sums(found: list[Broken], order: Order) -> None:
+    """Adds the rules about sums that an order breaks."""
+    paid = refunded = ZERO
+    for payment in order.payments:
+        paid += payment.captured
+        refunded += payment.refunded
     if order.amount != order.terms.amount + (order.surcharge_amount or 0):
         what = f"the amount {order.amount} is not the subtotal {order.terms.amount} plus the surcharge"
         found.append(Broken("I1", what))
@@ -68,39 +106,13 @@ def broken_sums(order: Order) -> list[Broken]:
         found.append(Broken("I3", what))
     if order.terms.allow_partials and pending and pending != (open_ := _open_subtotal(order)):
         found.append(Broken("I5", f"{pending} is pending, and {open_} of the subtotal is not paid"))
-    return found + _broken_status(order)
 
 
-def status_of(order: Order) -> OrderStatus:
-    """Returns an order's status by the list of contract 2.2, line by line."""
-    paid = refunded = ZERO
-    is_refunding, live = False, None
-    for payment in order.payments:
-        if payment.captured:
-            paid += payment.captured
-            refunded += payment.refunded
-        status = payment.status
-        is_refunding = is_refunding or status is PaymentStatus.PENDING_REFUND
-        live = payment if status in LIVE else live
-    net = paid - refunded
-    if order.closed and net <= 0:
-        return OrderStatus.REFUNDED if refunded else OrderStatus.CANCELLED
-    if order.cancel_requested:
-        return OrderStatus.CANCELLATION_REQUESTED
-    if is_refunding:
-        return OrderStatus.REFUND_PROCESSING
-    if not order.terms.allow_partials and refunded > 0:
-        return OrderStatus.REFUNDED if net <= 0 else OrderStatus.PARTIALLY_REFUNDED
-    if net > 0 or (order.terms.allow_partials and paid > 0):
-        return OrderStatus.COMPLETED if net >= order.amount else OrderStatus.PARTIALLY_PAID
-    return _status_without_live_payment(order) if live is None else _status_with_live_payment(live)
-
-
-def _broken_status(order: Order) -> list[Broken]:
+def _check_status(found: list[Broken], order: Order) -> None:
+    """Adds that an order's status is not the one of contract 2.2, if it is not."""
     expected = status_of(order)
-    if order.status is expected:
-        return []
-    return [Broken("I6", f"the order is {order.status}, and {expected} by its payments")]
+    if order.status is not expected:
+        found.append(Broken("I6", f"the order is {order.status}, and {expected} by its payments"))
 
 
 def _check_payments(found: list[Broken], known: Sequence[Payment], event: Any, after: Order) -> bool:
@@ -152,14 +164,6 @@ def _broken_moves_of_money(
         return
     if refunded != given:
         yield Broken("I3", f"payment {payment.payment_id}: {refunded} more refunded, and its event states {given}")
-
-
-def _captured(payments: Sequence[Payment]) -> Decimal:
-    return sum([payment.captured for payment in payments], ZERO)
-
-
-def _refunded(payments: Sequence[Payment]) -> Decimal:
-    return sum([payment.refunded for payment in payments], ZERO)
 
 
 def _open_subtotal(order: Order) -> Decimal:

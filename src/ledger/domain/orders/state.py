@@ -89,17 +89,26 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
     @lazy
     def amount_paid(self) -> Decimal:
         """Σ captured over all payments: a historical sum that refunds do not lower."""
-        return sum([payment.captured for payment in self.payments], ZERO)
+        total = ZERO
+        for payment in self.payments:
+            total += payment.captured
+        return total
 
     @lazy
     def amount_refunded(self) -> Decimal:
         """Σ refunded over all payments, chargebacks included."""
-        return sum([payment.refunded for payment in self.payments], ZERO)
+        total = ZERO
+        for payment in self.payments:
+            total += payment.refunded
+        return total
 
     @lazy
     def amount_released(self) -> Decimal:
         """Σ released over all payments: what partial captures have left and no authorisation holds any more."""
-        return sum([payment.released for payment in self.payments], ZERO)
+        total = ZERO
+        for payment in self.payments:
+            total += payment.released
+        return total
 
     @property
     def pending_released(self) -> Decimal:
@@ -344,16 +353,15 @@ def _status_without_money(order: Order) -> OrderStatus:
 
 def _status_with_live_payment(payment: Payment) -> OrderStatus:
     """Returns the status of an order without money whose newest live payment this is."""
-    match payment.status:
-        case PaymentStatus.REQUIRES_ACTION:
-            return _STATUS_BY_ACTION[payment.next_action]
-        case PaymentStatus.CREATED | PaymentStatus.PENDING_AUTHORIZATION:
-            return OrderStatus.PROCESSING
-        case PaymentStatus.PENDING_CANCELLATION:
-            return OrderStatus.CANCELLATION_REQUESTED
-        case _:
-            granted_less = payment.authorized < payment.amount
-            return OrderStatus.PARTIALLY_AUTHORIZED if granted_less else OrderStatus.AUTHORIZED
+    status = payment.status
+    if status is PaymentStatus.REQUIRES_ACTION:
+        return _STATUS_BY_ACTION[payment.next_action]
+    if status is PaymentStatus.PENDING_AUTHORIZATION or status is PaymentStatus.CREATED:
+        return OrderStatus.PROCESSING
+    if status is PaymentStatus.PENDING_CANCELLATION:
+        return OrderStatus.CANCELLATION_REQUESTED
+    granted_less = payment.authorized < payment.amount
+    return OrderStatus.PARTIALLY_AUTHORIZED if granted_less else OrderStatus.AUTHORIZED
 
 
 def _status_without_live_payment(order: Order) -> OrderStatus:

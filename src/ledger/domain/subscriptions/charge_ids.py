@@ -51,11 +51,10 @@ def subscription_in(order_id: UUID, external_id: str) -> UUID | None:
 
     The orders of release 0.1.0 have it nowhere else.
     """
-    named, *_ = external_id.partition(":")
     if not may_be_charge(order_id):
         return None
     try:
-        return UUID(named)
+        return UUID(external_id.partition(":")[0])
     except ValueError:
         return None
 
