@@ -14,6 +14,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import ExitStack, suppress
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
+from multiprocessing.util import Finalize
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Final, LiteralString
@@ -86,6 +88,8 @@ _ALL: Final = UUID(int=(1 << 128) - 1)
 _RANGES_EACH: Final = 8
 """How many ranges of streams each process audits: the last ones end at about the same time."""
 _SAMPLES: Final = 512
+_begun: Final[list[_Work]] = []
+"""The work of this process, if it is one of a pool."""
 EVENTS_READ: Final = "auditing events"
 """The step of the progress that counts events."""
 
@@ -264,18 +268,19 @@ def _audit_streams(
         yield _auditor(connection, work).audit(whole, read)
         return
     ranges = _ranges(connection, heads, workers * _RANGES_EACH, first, last)
-    with ProcessPoolExecutor(workers - 1, multiprocessing.get_context("spawn"), tune_process) as pool:
-        for audited in _in_parallel(pool, workers - 1, connection, work, ranges):
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers - 1, spawn, _begin_process, (work,)) as pool:
+        for audited in _in_parallel(pool, workers - 1, _auditor(connection, work), ranges):
             done += sum(part.events for part in audited.merchants.values())
             progress(EVENTS_READ, done, total)
             yield audited
 
 
 def _in_parallel(
-    pool: Executor, processes: int, connection: Connection, work: _Work, ranges: Sequence[KeyRange]
+    pool: Executor, processes: int, auditor: StreamAuditor, ranges: Sequence[KeyRange]
 ) -> Iterator[StreamsAudited]:
-    """Yields the parts of the audit of ranges of streams, as they end. This process takes one after the other, as the
-    `processes` of the pool do: a range that waits in the pool would be taken from none of them.
+    """Yields the parts of the audit of ranges of streams, as they end. This process takes one after the other by
+    `auditor`, as the `processes` of the pool do: a range that waits in the pool would be taken from none of them.
     """
     left, ended = deque(ranges), SimpleQueue[Future[StreamsAudited]]()
 
@@ -283,7 +288,7 @@ def _in_parallel(
         if before is not None and before.exception() is not None:
             return
         with suppress(IndexError):  # none is left
-            future = pool.submit(_audit_range, work, left.popleft())
+            future = pool.submit(_audit_range, left.popleft())
             future.add_done_callback(ended.put)
             future.add_done_callback(hand_out)
 
@@ -294,7 +299,7 @@ def _in_parallel(
             own = left.pop() if ended.empty() else None
         except IndexError:
             own = None
-        yield ended.get().result() if own is None else _auditor(connection, work).audit(own, lambda _: None)
+        yield ended.get().result() if own is None else auditor.audit(own, lambda _: None)
 
 
 def tune_process() -> None:
@@ -303,10 +308,27 @@ def tune_process() -> None:
     gc.set_threshold(50_000, 50, 100)
 
 
-def _audit_range(work: _Work, within: KeyRange) -> StreamsAudited:
-    """Audits a range in a process of its own."""
-    with join_snapshot(work.url, work.snapshot) as connection:
-        return _auditor(connection, work).audit(within, lambda _: None)
+def _begin_process(work: _Work) -> None:
+    """Prepares a process of the pool."""
+    tune_process()
+    _begun.append(work)
+
+
+def _audit_range(within: KeyRange) -> StreamsAudited:
+    """Audits a range in a process of the pool."""
+    return _auditor_of_process().audit(within, lambda _: None)
+
+
+@cache
+def _auditor_of_process() -> StreamAuditor:
+    """Returns the auditor of a process of the pool. Its connection serves all its ranges: another one would cost the
+    database 20 ms. Raises psycopg.OperationalError.
+    """
+    [work] = _begun
+    joined = join_snapshot(work.url, work.snapshot)
+    auditor = _auditor(joined.__enter__(), work)
+    Finalize(None, joined.__exit__, (None, None, None), exitpriority=0)  # at the end of the process
+    return auditor
 
 
 def _auditor(connection: Connection, work: _Work, details: Details | None = None) -> StreamAuditor:
