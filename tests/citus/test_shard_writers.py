@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import psycopg
 import pytest
 from campaigns.citus.cluster import CitusCluster
+from msgspec.structs import replace
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from tests.citus_server import SHARDS
 from tests.journal.small_log import DISTRIBUTE_SEEN, SEEN, SEEN_DDL, assert_log_is_whole, command, fetch, open_log
 from uuid_utils.compat import uuid4, uuid7
@@ -19,6 +22,7 @@ from ledger.domain.streams import ClaimKind
 from ledger.journal.append import Claim, ClaimTaken, CommitUnknown, VersionConflict
 from ledger.journal.commit.shard_writers import ShardWriters
 from ledger.journal.commit.shards import HOLD, hash_of
+from ledger.postgres.embedded.cluster import PORT
 from ledger.postgres.faults import DatabaseUnavailable
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
@@ -139,6 +143,81 @@ async def test_a_shard_stays_where_it_is_until_a_commit_has_ended(writers: Shard
         await moving
         with pytest.raises(psycopg.errors.CannotConnectNow):
             await node.execute(HOLD.format(shard=shard.id))
+
+
+async def test_a_batch_names_the_tables_of_its_shard_however_many_statements_are_prepared(
+    log_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ledger.journal.commit.shard_writers.STATEMENTS_MAX", 1)
+    writers = ShardWriters(log_url, [replace(SEEN, is_rare=True)])
+    await writers.start()
+    for merchant in spread(log_url):
+        for n, names_seen in enumerate((True, False, True)):
+            appended = command(merchant, (uuid7(), 0, 1))
+            assert await writers.submit(appended if names_seen else replace(appended, rows={})) == n + 1
+    await writers.stop()
+    assert {count for (count,) in fetch(log_url, "select count(*) from event group by merchant_id")} == {3}
+
+
+async def test_a_node_that_another_server_has_become_is_followed_and_one_that_was_removed_is_left(
+    cluster: CitusCluster, log_url: str
+) -> None:
+    merchants = spread(log_url)
+    sockets = cluster.nodes[1].cluster.sockets
+    old, new = (sockets.parent.parent / f"{uuid4().hex[:8]}" for _ in range(2))
+    old.symlink_to(sockets)
+    new.symlink_to(sockets)
+    ((node,),) = fetch(log_url, "select nodeid from pg_dist_node where nodename = %s", str(sockets))
+    name_server(log_url, node, old)
+    writers = ShardWriters(log_url, [SEEN])
+    await writers.start()
+
+    name_server(log_url, node, new)
+    await lose_server(log_url, old)
+    await written(writers, merchants)
+    assert {*writers.shards.servers.values()} == {
+        make_conninfo(log_url, host=str(host)) for host in (new, other_host(log_url, node))
+    }
+
+    await asyncio.to_thread(fetch, log_url, "select citus_drain_node(%s, %s, 'block_writes')", str(new), PORT)
+    await asyncio.to_thread(fetch, log_url, "select citus_remove_node(%s, %s)", str(new), PORT)
+    await lose_server(log_url, new)
+    await written(writers, merchants)
+    assert len(writers.shards.servers) == 1
+    assert writers.alive
+    await writers.stop()
+    assert_log_is_whole(log_url)
+
+
+def name_server(url: str, node: int, sockets: Path) -> None:
+    """Names the directory of its sockets by which a node is found from now on."""
+    fetch(url, "select citus_update_node(%s, %s, %s)", node, str(sockets), PORT)
+    fetch(url, "select start_metadata_sync_to_all_nodes()")  # as the daemon of Citus does some time later
+
+
+async def lose_server(url: str, sockets: Path) -> None:
+    """Ends the writers' connections to a server, which then answers there no more."""
+    database = conninfo_to_dict(url)["dbname"]
+    gone = make_conninfo(url, host=str(sockets))
+    end = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'ledger-writer' and datname = %s"
+    async with await psycopg.AsyncConnection.connect(gone, autocommit=True) as connection:
+        await asyncio.to_thread(sockets.unlink)
+        await connection.execute(end, (database,))
+
+
+async def written(writers: ShardWriters, merchants: Sequence[UUID]) -> None:
+    """Writes an event of each merchant, as soon as its node can be reached."""
+    for merchant in merchants:
+        while True:
+            with suppress(DatabaseUnavailable):
+                await writers.submit(command(merchant, (uuid7(), 0, 1)))
+                break
+            await asyncio.sleep(0.01)
+
+
+def other_host(url: str, node: int) -> str:
+    ((host,),) = fetch(url, "select nodename from pg_dist_node where nodeid <> %s and shouldhaveshards", node)
+    return str(host)
 
 
 def shard_to_move(url: str, merchant: UUID) -> tuple[int, int, int]:

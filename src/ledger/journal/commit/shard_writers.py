@@ -1,7 +1,7 @@
-"""The group commit on Citus: writers on each server, which commit the batches of one shard at a time.
+"""The group commit on Citus: writers on each node, which commit the batches of one shard at a time.
 
 A batch has merchants of one shard, because its statement names the tables of that shard. Batches of several shards are
-in flight at once, one for each writer and further ones behind them.
+in flight at once: those of each node, and behind each the next one of that node.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
@@ -21,30 +21,35 @@ from ledger.journal.commit import append_statement
 from ledger.journal.commit.batch import Batch
 from ledger.journal.commit.group_commit import PendingAppend, reject_batch
 from ledger.journal.commit.locked_merchants import FREE_HEADS, LockedMerchants
-from ledger.journal.commit.shards import HOLD, Shard, Shards
+from ledger.journal.commit.shards import HOLD, Shard, Shards, read_shards
 from ledger.journal.commit.writer import STATEMENTS_MAX, AppendTo, Writer
 from ledger.journal.inline import InlineTable
 from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection, SharedClient, connect
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.postgres.pipeline import Pipeline, Rows, Statement
+from ledger.postgres.replication import wait_for_standbys
 
 _log = structlog.get_logger()
-
-WRITERS: Final = 2
-"""How many writers a process has on each server: while one waits for its flush, the other sends."""
 
 # Announces merchants, for a transaction of its own at the coordinator.
 _ANNOUNCE: Final = "select pg_notify('{channel}', m::text) from unnest(%s::uuid[]) as m"
 
 
 Moved = Callable[[Sequence[PendingAppend]], Awaitable[None]]
-"""Takes the commands of a shard that is on another server now. None of them is committed."""
+"""Takes the commands of a shard that is on another node now. None of them is committed."""
+
+Look = Callable[[], Awaitable[None]]
+"""Asks the coordinator where the shards and the nodes are now. If it is silent, what was read before stays."""
+
+
+class ShardMoved(Exception):
+    """The commands of a batch are no longer of one shard: it was split. Nothing was sent."""
 
 
 class ShardWriter(Writer):
-    """A writer on one server. Its commands are of merchants of this server, and those of a shard that has left it are
-    `moved`.
+    """A writer on one node. Its commands are of merchants of this node, and those of a shard that has left it are
+    `moved`. If its server cannot be reached, it has a `look` at which server the node is.
     """
 
     def __init__(
@@ -52,23 +57,33 @@ class ShardWriter(Writer):
         shards: Shards,
         coordinator: SharedClient,
         moved: Moved,
-        url: str,
+        look: Look,
+        node: Shard,
         tables: Sequence[InlineTable],
         *,
         batch_max: int,
         queue_max: int,
         name: str,
     ) -> None:
-        super().__init__(url, tables, batch_max=batch_max, queue_max=queue_max, name=name)
-        self._shards, self._coordinator, self._moved = shards, coordinator, moved
+        super().__init__(node.url, tables, batch_max=batch_max, queue_max=queue_max, name=name)
+        self._shards, self._coordinator, self._node = shards, coordinator, node.node
+        self._moved, self._look = moved, look
         self._locked = _LockedOnShards(shards)
-        self._of_shard: dict[tuple[int, frozenset[str]], AppendTo] = {}
+        self._of_shard: dict[int, dict[frozenset[str], AppendTo]] = {}
         self._later = tuple(table for table in self._tables if table.after_on_shards)
         self._announced = tuple(table for table in self._tables if table.announced_as)
         self._telling = set[asyncio.Task[None]]()
 
     async def _open(self) -> Connection:
-        connection = await super()._open()
+        servers = self._shards.servers
+        # Of a node that was removed, another one has the shards now. What it committed before is looked up there.
+        self._url = servers[self._node] if self._node in servers else next(iter(servers.values()), self._url)
+        try:
+            connection = await super()._open()
+        except psycopg.OperationalError:
+            if self._task is not None:  # another server may be this node now, as after a promotion
+                await self._look()
+            raise
         # By default Citus refuses statements for its shards. They need no plan of Citus.
         await connection.execute("set citus.enable_manual_changes_to_shards to on")
         await connection.execute("set plan_cache_mode to force_generic_plan")
@@ -89,6 +104,8 @@ class ShardWriter(Writer):
 
     def _execute(self, _: Connection, commands: Sequence[Append]) -> Awaitable[Rows]:
         shard = self._shards.of(commands[0].merchant_id)
+        if any(self._shards.of(command.merchant_id).id != shard.id for command in commands):
+            raise ShardMoved
         append, tables = self._append_to_shard(shard, commands)
         heads = append_statement.lock_parameters(commands)
         columns = append_statement.append_parameters(commands, tables)
@@ -104,15 +121,14 @@ class ShardWriter(Writer):
     def _append_to_shard(self, shard: Shard, commands: Sequence[Append]) -> AppendTo:
         """Returns the statement for a batch of this shard, and the tables that it names."""
         rare = self._rare.intersection(chain.from_iterable([command.rows for command in commands]))
-        if (made := self._of_shard.get((shard.id, rare))) is not None:
-            return made
-        if sum(shard_id == shard.id for shard_id, _ in self._of_shard) == STATEMENTS_MAX:
+        made = self._of_shard.setdefault(shard.id, {})
+        if rare not in made and len(made) >= STATEMENTS_MAX:
             rare = self._rare
-        tables = tuple(table for table in self._tables if not table.is_rare or table.name in rare)
-        name = b"ledger_append_%d" % len(self._of_shard)
-        text = shard.statement(append_statement.build_statement(tables, is_on_shard=True))
-        made = self._of_shard[shard.id, rare] = Statement(name, text.encode()), tables
-        return made
+        if rare not in made:
+            tables = tuple(table for table in self._tables if not table.is_rare or table.name in rare)
+            text = shard.statement(append_statement.build_statement(tables, is_on_shard=True))
+            made[rare] = Statement(b"ledger_append_%d_%d" % (shard.id, len(made)), text.encode()), tables
+        return made[rare]
 
     def _after(self, shard: Shard, commands: Sequence[Append]) -> Iterable[tuple[Statement, Sequence[bytes]]]:
         """Returns what follows the append in its transaction: for tables of which these commands write rows."""
@@ -123,26 +139,41 @@ class ShardWriter(Writer):
                 yield Statement(name, text.encode()), append_statement.table_parameters(commands, table)
 
     async def _rolled_back(self, batch: Sequence[PendingAppend], fault: Exception) -> None:
-        if isinstance(fault, psycopg.errors.CannotConnectNow):
+        if isinstance(fault, psycopg.errors.CannotConnectNow | ShardMoved):
             await self._moved(batch)
         else:
             await super()._rolled_back(batch, fault)
 
     def adopt(self, pending: PendingAppend) -> None:
-        """Queues a command that waited for another server."""
+        """Queues a command that waited for another node, or rejects it where `submit` would raise."""
+        if self._connection is None or self._closing:
+            reject_batch([pending], DatabaseUnavailable, f"{self._name} has no connection to the node: try again later")
+            return
         self._queue.append(pending)
         self._queued()
 
     async def _find_committed(self, connection: Connection, commands: Sequence[Append]) -> Mapping[int, int]:
+        """Looks where each shard is known to be: a shard that has moved took every commit along, and waited for it."""
         found: dict[int, int] = {}
         for shard in {self._shards.of(command.merchant_id) for command in commands}:
-            of_shard = [n for n, command in enumerate(commands) if self._shards.of(command.merchant_id).id == shard.id]
-            rows = await connection.cursor(binary=True).execute(
-                shard.statement(append_statement.COMMITTED),
-                append_statement.committed_parameters([commands[n] for n in of_shard]),
-            )
-            found |= {of_shard[int(n)]: int(position) for n, position in await rows.fetchall()}
+            asked = {n: each for n, each in enumerate(commands) if self._shards.of(each.merchant_id).id == shard.id}
+            if shard.node == self._node:
+                found |= await self._find_in(shard, connection, asked)
+                continue
+            async with await connect(shard.url, self._name) as other:
+                found |= await self._find_in(shard, other, asked)
+                await wait_for_standbys(other)
         return found
+
+    async def _find_in(self, shard: Shard, connection: Connection, asked: Mapping[int, Append]) -> Mapping[int, int]:
+        parameters = append_statement.committed_parameters(list(asked.values()))
+        try:
+            rows = await connection.cursor(binary=True).execute(shard.statement(append_statement.COMMITTED), parameters)
+        except psycopg.errors.UndefinedTable:  # Citus has removed what was left here of a shard that has moved
+            await self._look()
+            raise  # it is looked for again, where it is now
+        numbers = list(asked)
+        return {numbers[int(n)]: int(position) for n, position in await rows.fetchall()}
 
     def _wake_followers(self, followed: Sequence[bytes]) -> None:
         """Notifies the followers of these merchants' logs, who listen at the coordinator."""
@@ -185,9 +216,10 @@ class _LockedOnShards(LockedMerchants):
 
 
 class ShardWriters:
-    """The writers of a process on all servers of a distributed database, which `url` names by its coordinator.
+    """The writers of a process on all nodes of a distributed database, which `url` names by its coordinator.
 
-    It is used as one `Writer` is. `shards` are read at the start, and again when one has moved.
+    It is used as one `Writer` is. Where the shards are is read at the start, when one has moved, and while a node's
+    server cannot be reached.
     """
 
     def __init__(
@@ -202,37 +234,43 @@ class ShardWriters:
         self._url, self._tables = url, tables
         self._batch_max, self._queue_max, self._name = batch_max, queue_max, name
         self._coordinator = SharedClient(url, f"{name}-notifications")
-        self._writers: dict[str, list[ShardWriter]] = {}
+        self._writers: dict[int, ShardWriter] = {}
         self.shards = Shards()
         self._reading = asyncio.Lock()
+        self._is_stopped = False
+        self._tasks = set[asyncio.Task[None]]()
 
     @property
     def alive(self) -> bool:
-        """Whether commands of every server are being committed."""
-        return bool(self._writers) and all(writer.alive for writer in self._all())
+        """Whether commands of every node are being committed."""
+        has_all = bool(self._writers) and self._writers.keys() >= self.shards.servers.keys()
+        return has_all and all(writer.alive for writer in self._writers.values())
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing is committed any more on one of the servers."""
-        return any(writer.has_ended for writer in self._all())
+        """Whether nothing is committed any more on one of the nodes."""
+        return any(writer.has_ended for writer in self._writers.values())
 
     @property
     def depth(self) -> int:
         """How many commands wait."""
-        return sum(writer.depth for writer in self._all())
+        return sum(writer.depth for writer in self._writers.values())
 
     @property
     def oldest_commit_s(self) -> float:
         """How long ago the oldest batch was sent that is not answered, in seconds; 0 if there is none."""
-        return max((writer.oldest_commit_s for writer in self._all()), default=0.0)
+        return max((writer.oldest_commit_s for writer in self._writers.values()), default=0.0)
 
     async def start(self) -> None:
-        """Connects to every server that has a shard. Raises psycopg.OperationalError."""
+        """Connects to every node that has a shard. Raises psycopg.OperationalError."""
         await self._read_shards()
 
     async def stop(self) -> None:
         """Commits what is pending, then disconnects."""
-        ended = await asyncio.gather(*[writer.stop() for writer in self._all()], return_exceptions=True)
+        async with self._reading:  # no further writer starts from now on
+            self._is_stopped = True
+        ended = await asyncio.gather(*[writer.stop() for writer in self._writers.values()], return_exceptions=True)
+        await asyncio.gather(*self._tasks)
         await self._coordinator.stop()
         for fault in ended:
             if fault is not None:
@@ -243,52 +281,86 @@ class ShardWriters:
         return self._writer_of(command).submit(command)
 
     async def confirm(self) -> None:
-        """Returns once the synchronous standby of each server has everything that its log shows now."""
-        await asyncio.gather(*[writers[0].confirm() for writers in self._writers.values()])
+        """Returns once the synchronous standby of each node has everything that its log shows now."""
+        await asyncio.gather(*[writer.confirm() for writer in self._writers.values()])
 
     def require_confirmed(self) -> None:
-        """Raises DatabaseUnavailable while a server's log may show commits that its synchronous standby lacks."""
-        for writer in self._all():
+        """Raises DatabaseUnavailable while a node's log may show commits that its synchronous standby lacks."""
+        for writer in self._writers.values():
             writer.require_confirmed()
 
-    def _all(self) -> list[ShardWriter]:
-        return list(chain.from_iterable(self._writers.values()))
-
     def _writer_of(self, command: Append) -> ShardWriter:
+        """Returns the writer of a command's merchant. Raises DatabaseUnavailable: its node could not be reached yet."""
         shard = self.shards.of(command.merchant_id)
-        return self._writers[shard.url][shard.id % WRITERS]
+        if (writer := self._writers.get(shard.node)) is None:
+            if not self._reading.locked():
+                self._keep(self._look())
+            raise DatabaseUnavailable(f"{self._name} has no connection to the merchant's node: try again later")
+        return writer
 
     async def _read_shards(self) -> None:
-        """Reads where the shards are, and starts writers on further servers. Raises psycopg.OperationalError."""
-        async with self._reading, await connect(self._url, self._name) as connection:
-            await self.shards.read(connection, self._url)
-            for url in {shard.url for shard in self.shards.all} - self._writers.keys():
-                new = [self._new_writer(url) for _ in range(WRITERS)]
-                await asyncio.gather(*[writer.start() for writer in new])
-                self._writers[url] = new
+        """Reads where the shards are, starts writers on further nodes, and ends those on nodes without a shard.
 
-    async def _moved(self, batch: Sequence[PendingAppend]) -> None:
-        """Hands commands to the writers of the server that has their shard now."""
+        Raises psycopg.OperationalError.
+        """
+        async with self._reading:
+            if self._is_stopped:
+                return
+            async with await connect(self._url, self._name) as connection:
+                found = await read_shards(connection, self._url)
+            node_of = {shard.node: shard for shard in found}
+            new = {node: self._new_writer(node_of[node]) for node in node_of.keys() - self._writers.keys()}
+            started = await asyncio.gather(*[writer.start() for writer in new.values()], return_exceptions=True)
+            self._writers |= {node: new[node] for node, fault in zip(new, started, strict=True) if fault is None}
+            self.shards.replace(found)
+            for node in self._writers.keys() - node_of.keys():
+                self._keep(_stop(self._writers.pop(node)))  # what it still has is moved
+            for fault in started:
+                if fault is not None:
+                    raise fault
+
+    async def _look(self) -> None:
         try:
             await self._read_shards()
-        except psycopg.OperationalError as fault:
+        except psycopg.Error as fault:
+            _log.warning("journal_shards_not_read", reason=type(fault).__name__)
+
+    async def _moved(self, batch: Sequence[PendingAppend]) -> None:
+        """Hands commands to the writers of the node that has their shard now."""
+        try:
+            await self._read_shards()
+        except psycopg.Error as fault:
             reject_batch(batch, DatabaseUnavailable, type(fault).__name__)
             return
         _log.info("journal_shard_moved", commands=len(batch))
         for pending in batch:
-            self._writer_of(pending.command).adopt(pending)
+            try:
+                self._writer_of(pending.command).adopt(pending)
+            except DatabaseUnavailable as fault:
+                reject_batch([pending], DatabaseUnavailable, str(fault))
 
-    def _new_writer(self, url: str) -> ShardWriter:
+    def _keep(self, running: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(running)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _new_writer(self, node: Shard) -> ShardWriter:
         return ShardWriter(
             self.shards,
             self._coordinator,
             self._moved,
-            url,
+            self._look,
+            node,
             self._tables,
             batch_max=self._batch_max,
             queue_max=self._queue_max,
             name=self._name,
         )
+
+
+async def _stop(writer: ShardWriter) -> None:
+    """Ends a writer whose node has no shard any more."""
+    await asyncio.gather(writer.stop(), return_exceptions=True)
 
 
 def _hold(shard: Shard) -> Statement:

@@ -14,6 +14,7 @@ import re
 import struct
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import psycopg
@@ -22,9 +23,9 @@ from psycopg.conninfo import make_conninfo
 
 from ledger.postgres.distribution import DISTRIBUTED_NOW, HAS_CITUS, HEADS
 
-# Every shard of every table that is colocated with the heads, with the first of its hashes and its server.
+# Every shard of every table that is colocated with the heads, with the first of its hashes, its node and where that is.
 _SHARDS: Final = """
-select c.relname, s.shardid, s.shardminvalue::int4, n.nodename, n.nodeport
+select c.relname, s.shardid, s.shardminvalue::int4, n.groupid, n.nodename, n.nodeport
   from pg_dist_partition h
   join pg_dist_partition p on p.colocationid = h.colocationid and p.partmethod = 'h'
   join pg_class c on c.oid = p.logicalrelid
@@ -44,13 +45,14 @@ _SIGN: Final = 0x80000000
 
 
 class Shard(Struct, frozen=True, eq=False):
-    """The merchants whose hashes are from `first` on, as far as the next shard's, and the server at `url` that has
-    them.
+    """The merchants whose hashes are from `first` on, as far as the next shard's, and the node that has them.
 
-    `ids` are the ids of this shard's tables, which end their names. They stay when the shard moves to another server.
+    `ids` are the ids of this shard's tables, which end their names. They stay when the shard moves to another node.
+    `node` is the id that Citus gives a node for good, and `url` the server that is this node now.
     """
 
     first: int
+    node: int
     url: str
     ids: Mapping[str, int]
 
@@ -65,24 +67,30 @@ class Shard(Struct, frozen=True, eq=False):
         return named.sub(lambda found: f"{found[1]} {found[2]}{found[3] or ''}_{self.ids[found[2]]}", text)
 
 
+async def read_shards(connection: psycopg.AsyncConnection[Any], url: str) -> Sequence[Shard]:
+    """Returns the shards of the database that `url` names, in the order of their hashes. Raises psycopg.Error."""
+    by_first: dict[int, list[tuple[Any, ...]]] = {}
+    for row in await (await connection.execute(_SHARDS, (HEADS,))).fetchall():
+        by_first.setdefault(row[2], []).append(row)
+    return [_shard(by_first[first], url) for first in sorted(by_first)]
+
+
 class Shards:
-    """All shards, in the order of their hashes."""
+    """All shards as they were read last, in the order of their hashes, and the servers of the nodes that have them."""
 
     def __init__(self) -> None:
-        self.all: Sequence[Shard] = ()
+        self.servers: Mapping[int, str] = {}
+        self._all: Sequence[Shard] = ()
         self._firsts: Sequence[int] = ()
 
-    async def read(self, connection: psycopg.AsyncConnection[Any], url: str) -> None:
-        """Reads where the shards of the database are that `url` names. Raises psycopg.Error."""
-        by_first: dict[int, list[tuple[Any, ...]]] = {}
-        for row in await (await connection.execute(_SHARDS, (HEADS,))).fetchall():
-            by_first.setdefault(row[2], []).append(row)
-        self.all = [_shard(by_first[first], url) for first in sorted(by_first)]
-        self._firsts = [shard.first for shard in self.all]
+    def replace(self, shards: Sequence[Shard]) -> None:
+        """Takes what was read later."""
+        self._all, self._firsts = shards, [shard.first for shard in shards]
+        self.servers = {shard.node: shard.url for shard in shards}
 
     def of(self, merchant_id: bytes) -> Shard:
         """Returns the shard of a merchant."""
-        return self.all[bisect_right(self._firsts, hash_of(merchant_id)) - 1]
+        return self._all[bisect_right(self._firsts, hash_of(merchant_id)) - 1]
 
 
 async def is_divided(connection: psycopg.AsyncConnection[Any]) -> bool:
@@ -93,10 +101,12 @@ async def is_divided(connection: psycopg.AsyncConnection[Any]) -> bool:
 
 
 def _shard(rows: Sequence[tuple[Any, ...]], url: str) -> Shard:
-    _, _, first, host, port = rows[0]
-    return Shard(first, make_conninfo(url, host=host, port=port), {table: shard_id for table, shard_id, *_ in rows})
+    _, _, first, node, host, port = rows[0]
+    ids = {table: shard_id for table, shard_id, *_ in rows}
+    return Shard(first, node, make_conninfo(url, host=host, port=port), ids)
 
 
+@lru_cache(maxsize=16_384)  # a command is asked for its shard several times, and the busy merchants' are few
 def hash_of(merchant_id: bytes) -> int:
     """Returns the hash of a merchant's id by which its shard is found: that of Postgres for the type uuid.
 
