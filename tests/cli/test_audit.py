@@ -72,7 +72,7 @@ def test_an_audit_that_cannot_run_exits_with_2(ledger, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "command", [("audit",), ("rebuild", "--check"), ("export", "--to", "-"), ("log", "export", "logs")]
+    "command", [("audit",), ("rebuild", "--check"), ("export", "--to", "-"), ("log", "export", "logs"), ("reconcile",)]
 )
 def test_no_command_answers_for_a_database_that_is_not_there(command, settings, tmp_path):
     absent = tmp_path / "mistyped"

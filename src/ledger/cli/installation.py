@@ -40,11 +40,12 @@ def on_ledger(
     operator: Operator | None = None,
     *,
     recorded: Recorded | None = None,
+    must_exist: bool = False,
 ) -> T:
     """Runs `work` on a ledger of the installation and returns its result. Raises CannotRun with one line.
 
     A command that appends events passes its `operator`, whom the log keeps beside each. One that changes something else
-    passes what is `recorded` of it before.
+    passes what is `recorded` of it before. A database that `must_exist` is not made.
     """
     from ledger.wiring import open_ledger
 
@@ -52,7 +53,7 @@ def on_ledger(
         async with open_ledger(settings, operator=operator) as ledger:
             return await work(ledger, settings)
 
-    return with_database(data_dir, opened, recorded=recorded)
+    return with_database(data_dir, opened, recorded=recorded, must_exist=must_exist)
 
 
 def on_connection(

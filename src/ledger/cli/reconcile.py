@@ -73,7 +73,7 @@ def reconcile(
             findings = Reconciliation(ledger, names, log.moved).findings(begin, end, repair=repair)
             return [finding async for finding in findings]
 
-    found = on_ledger(data_dir, compare, operator_of("reconcile", by, reason) if repair else None)
+    found = on_ledger(data_dir, compare, operator_of("reconcile", by, reason) if repair else None, must_exist=True)
     differences = [one for one in found if isinstance(one, Difference)]
     unreachable = [one for one in found if not isinstance(one, Difference)]
     if json:
