@@ -165,24 +165,46 @@ async def test_a_worker_that_is_killed_at_a_step_leaves_no_trace_of_it(
     append(database_url, merchant, 300)
     await seal(database_url)
     append(database_url, merchant, 300)
-    original = getattr(store, step)
-
-    async def killed(connection: Any, *arguments: Any, **options: Any) -> Any:
-        done = await original(connection, *arguments, **options)
-        await asyncio.to_thread(
-            execute, database_url, "select pg_terminate_backend(%s, 5000)", connection.info.backend_pid
-        )
-        return done
-
-    monkeypatch.setattr(log_sealing, step, killed)
-    with pytest.raises((DatabaseUnavailable, psycopg.OperationalError)):
-        await seal(database_url)
-    monkeypatch.setattr(log_sealing, step, original)
+    with monkeypatch.context() as patch:
+        patch.setattr(log_sealing, step, _killed_after(database_url, getattr(store, step)))
+        with pytest.raises((DatabaseUnavailable, psycopg.OperationalError)):
+            await seal(database_url)
     assert execute(database_url, "select size from log_tree") == [(300,)]
     assert execute(database_url, "select number from log_tile") == [(0,)]
     await seal(database_url)
     assert_sealed(database_url, merchant)
     assert [each.size for each in checkpoints(database_url, merchant)] == [300, 600]
+
+
+@pytest.mark.parametrize("step", ["take_signed_otherwise", "newest_notes", "write_checkpoints"])
+async def test_a_worker_that_is_killed_while_it_signs_again_leaves_the_checkpoint_of_before(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    merchants = [uuid4() for _ in range(3)]
+    for merchant in merchants:
+        append(database_url, merchant, 300)
+    old, new = (LogKeys("pay.example.com/v1/log", keys) for keys in ([b"1" * 32], [b"2" * 32, b"1" * 32]))
+    await seal(database_url, old)
+    with monkeypatch.context() as patch:
+        patch.setattr(log_sealing, step, _killed_after(database_url, getattr(store, step)))
+        with pytest.raises((DatabaseUnavailable, psycopg.OperationalError)):
+            await seal(database_url, new)
+    before = {merchant: checkpoints(database_url, merchant, old) for merchant in merchants}
+    await asyncio.gather(*[seal(database_url, new) for _ in range(3)])
+    assert {merchant: checkpoints(database_url, merchant, new) for merchant in merchants} == before
+
+
+def _killed_after(database_url: str, step: Any) -> Any:
+    """Returns a step of a worker after which its connection is ended by the server, as by the end of its process."""
+
+    async def killed(connection: Any, *arguments: Any, **options: Any) -> Any:
+        done = await step(connection, *arguments, **options)
+        await asyncio.to_thread(
+            execute, database_url, "select pg_terminate_backend(%s, 5000)", connection.info.backend_pid
+        )
+        return done
+
+    return killed
 
 
 EDITS = {
