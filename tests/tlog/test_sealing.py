@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import date
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -21,6 +22,7 @@ from ledger.operations.erasure.erase_customer import delete_customer
 from ledger.operations.orders.create import create_order
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.tlog import store
+from ledger.tlog.checkpoint_files import CheckpointFiles
 from ledger.tlog.checkpoints import open_checkpoint
 from ledger.tlog.keys import LogKeys
 from ledger.tlog.notes import Unverified
@@ -124,10 +126,13 @@ async def test_a_round_leaves_what_is_written_meanwhile_to_the_next_one(
     assert [each.size for each in checkpoints(database_url, merchant)] == [100, 151, 152]
 
 
+@pytest.mark.parametrize("are_killed", [False, pytest.param(True, marks=pytest.mark.long)])
 async def test_workers_at_once_make_one_history(
-    database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, are_killed: bool
 ) -> None:
-    """While the logs grow. Each checkpoint has a beginning of the final log, and each size has one."""
+    """While the logs grow, and their connections are ended at any time. Each checkpoint, in the database and outside of
+    it, has a beginning of the final log, and each size has one.
+    """
     monkeypatch.setattr(log_sealing, "_SLICE", 100)
     monkeypatch.setattr(log_sealing, "_TREES_AT_ONCE", 3)
     merchants = [uuid4() for _ in range(7)]
@@ -141,6 +146,8 @@ async def test_workers_at_once_make_one_history(
     for n in range(20):
         for merchant in merchants:
             await asyncio.to_thread(append, database_url, merchant, 1 + (n * 37) % 90)
+            if are_killed:
+                await asyncio.to_thread(execute, database_url, _END_ONE)
     unsealed = (
         "select 1 from merchant_head h left join log_tree t using (merchant_id) where h.position > coalesce(t.size, 0)"
     )
@@ -151,8 +158,17 @@ async def test_workers_at_once_make_one_history(
     for merchant in merchants:
         assert_sealed(database_url, merchant)
         assert len(checkpoints(database_url, merchant)) > 1
+    outside = await CheckpointFiles(f"file://{tmp_path}").saved(date.min)
+    for merchant in merchants:
+        tree = leaves(database_url, merchant)
+        for _, size, note in outside.found[merchant]:
+            assert open_checkpoint(note.encode(), KEYS.verifiers(merchant)[:1]).root == tree_hash(tree[:size])
 
 
+_END_ONE = """
+select pg_terminate_backend(pid, 5000) from pg_stat_activity
+ where application_name = 'ledger-log-sealing' order by random() limit 1
+"""
 STEPS = ("begin_trees", "take_trees", "read_leaves", "write_growth", "write_checkpoints")
 
 
