@@ -19,7 +19,7 @@ from ledger.domain.customers.state import Customer
 from ledger.domain.money import scaled
 from ledger.domain.orders.state import Order
 from ledger.postgres.faults import ReadModelBehind
-from projections.as_of.points import around, find_position, page_stated_at
+from projections.as_of.points import OVERTAKEN, around, find_position, page_stated_at
 from projections.as_of.reads import sources_then
 from projections.as_of.reports import FOLDED_MAX, ReportClient, SnapshotClient, too_large
 from projections.as_of.snapshots import Snapshot, page_among, pieces
@@ -35,13 +35,19 @@ from projections.orders.head import render_head
 from projections.orders.table import filtered_by, sought_bits
 from projections.search.lines import fold
 
-# The orders that were created before the time but recorded behind its position, by a process whose clock was behind.
-_NOT_YET: Final = """
+# The orders that were created before the time but recorded behind its position: by a process whose clock was behind, or
+# by a request that a move of the merchant's clock has overtaken.
+_NOT_YET: Final = f"""
 select o.created_at, o.order_id from payment_order o
  where o.merchant_id = %(merchant_id)s and o.created_at >= %(surely_before)s and o.created_at < %(after)s
    and (select position from event
          where merchant_id = %(merchant_id)s and stream_id = o.order_id and version = 1) > %(position)s
-"""
+union all
+select o.created_at, o.order_id
+  from event e join payment_order o on o.merchant_id = e.merchant_id and o.order_id = e.stream_id
+ where e.merchant_id = %(merchant_id)s and e.position > %(position)s and e.position <= %(position)s + {OVERTAKEN}
+   and e.version = 1 and o.created_at < %(surely_before)s
+"""  # noqa: S608 - constants
 
 # The customers with events between two positions.
 _CUSTOMERS: Final = """

@@ -28,6 +28,11 @@ _OVERTAKEN_MAX: Final = 500
 command is under way, the command's events are dated before the move, and come behind its first events.
 """
 
+# How many of them are looked at: none if the merchant's clock was never moved.
+OVERTAKEN: Final = f"""
+case when exists (select from merchant_clock where merchant_id = %(merchant_id)s) then {_OVERTAKEN_MAX} else 0 end
+"""
+
 # The end of the command whose event is at p.position: the events of a command have adjacent positions. A stream that is
 # made with the order, such as its customer's, has its events in the same command.
 _END: Final = """
@@ -58,9 +63,7 @@ search (low, high) as (
 at as (
   select coalesce((select e.position - 1 from event e
                     where e.merchant_id = %(merchant_id)s
-                      and e.position > (select max(low) from search) - case
-                        when exists (select from merchant_clock where merchant_id = %(merchant_id)s)
-                        then {_OVERTAKEN_MAX} else 0 end
+                      and e.position > (select max(low) from search) - {OVERTAKEN}
                       and e.recorded_at >= %(after)s
                     order by e.position limit 1),
                   (select position from merchant_head where merchant_id = %(merchant_id)s)) as position)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.api.as_of.conftest import LateClocks
 from tests.api.as_of.test_past_lists import as_of_list
-from tests.api.as_of.test_past_reads import as_of
+from tests.api.as_of.test_past_reads import CLOCK, as_of
 from tests.api.as_of.test_summary import SUMMARY
 from tests.api.bodies import order
 from tests.api.storefront import ORDERS, Merchant, Storefront
@@ -74,3 +74,21 @@ async def test_an_order_recorded_by_a_clock_that_is_far_behind_fails_no_list(
     for query in ("status=PENDING", "amountMin=1&sortOrder=asc"):
         page = await as_of_list(merchant, f"{ORDERS}?{query}", at)
         assert ([each["externalId"] for each in page["data"]], page["pagination"]["total"]) == (["first"], 1), query
+
+
+async def test_an_order_that_a_move_of_the_clock_overtakes_is_in_no_earlier_list(
+    merchant: Merchant, late: Storefront, monkeypatch: pytest.MonkeyPatch
+):
+    """Its request had read the clock before the move, and is recorded behind the first order after it."""
+    await merchant.create(order(externalId="first"))
+    await made(merchant, CLOCK, {"advanceBy": "P10D"})
+    await merchant.create(order(externalId="second"))
+    monkeypatch.setattr(LateClocks, "behind", timedelta(days=10))
+    created = await Merchant(merchant.merchant_id, merchant.secret, late.client).create(order(externalId="overtaken"))
+    await merchant.create(order(externalId="third"))
+    at = datetime.now(UTC) + timedelta(days=5)
+    assert datetime.fromisoformat(created.json()["createdAt"]) < at
+    for query in ("limit=5", "status=PENDING", "sortOrder=asc&limit=1"):
+        page = await as_of_list(merchant, f"{ORDERS}?{query}", at)
+        assert ([each["externalId"] for each in page["data"]], page["pagination"]["total"]) == (["first"], 1), query
+    assert [each["orders"] for each in (await as_of(merchant, SUMMARY, at)).json()["orders"]] == [1]
