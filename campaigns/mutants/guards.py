@@ -3269,6 +3269,22 @@ PAST: Final = (
         ("tests/api/as_of/test_two_clocks.py::test_everything_of_one_time_agrees_whichever_process_recorded_it",),
     ),
     Mutant(
+        "past-list-with-orders-that-a-move-has-overtaken",
+        "order, list, total and summary of one time agree where a move of the clock overtakes a request",
+        _PAST_ORDERS,
+        "e.position <= %(position)s + {OVERTAKEN}",
+        "e.position <= %(position)s + 0 * {OVERTAKEN}",
+        ("tests/api/as_of/test_two_clocks.py::test_an_order_that_a_move_of_the_clock_overtakes_is_in_no_earlier_list",),
+    ),
+    Mutant(
+        "past-position-behind-a-move",
+        "the position of a time is before every event of after it",
+        "src/projections/as_of/points.py",
+        "(select max(low) from search) - {OVERTAKEN}",
+        "(select max(low) from search)",
+        ("tests/projections/test_points_in_time.py",),
+    ),
+    Mutant(
         "past-list-with-rows-of-today",
         "an order that has changed since is shown as it was",
         _PAST_ORDERS,
