@@ -23,6 +23,11 @@ from ledger.personal_data import split
 _EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
+HAS_TIME: Final = "recorded_at between '0001-01-01T00:00:00Z' and '9999-12-31T23:59:59.999999Z'"
+"""A condition in SQL: the time of an event is one of the calendar. The database has others, and infinity, and an event
+with one, which no command writes, is read as one that is missing.
+"""
+
 Upcast = Callable[[dict[str, Any]], dict[str, Any]]
 """Converts an old event's JSON object to the next version of its topic. Pure."""
 

@@ -16,7 +16,7 @@ from msgspec import MsgspecError, Struct
 
 from ledger.domain.streams import ClaimKind
 from ledger.journal.append import KeyUnavailable, SealBroken
-from ledger.journal.codec import Codec, UnknownTopic
+from ledger.journal.codec import HAS_TIME, Codec, UnknownTopic
 from ledger.journal.encryption.data_keys import DataKey, DataKeys, Owner
 from ledger.journal.encryption.sealing import customer_of
 from ledger.journal.event_archive import NO_ARCHIVE, ArchiveUnavailable, EventArchive, Stored, reference_in, unreadable
@@ -66,10 +66,10 @@ select k.n, e.position, e.stream_id, e.version, e.topic, e.data
 """
 
 # All events between two positions of a merchant's log, with everything that is stored of each.
-_STRETCH_WHOLE: Final = """
+_STRETCH_WHOLE: Final = f"""
 select position, stream_id, version, recorded_at, command_id, topic, data, context
-  from event where merchant_id = %s and position > %s and position <= %s order by position
-"""
+  from event where merchant_id = %s and position > %s and position <= %s and {HAS_TIME} order by position
+"""  # noqa: S608 - a constant
 
 # Parts of streams of one merchant: the events behind a version, up to a position of the log.
 _PARTS: Final = """
@@ -368,7 +368,7 @@ class LogReader:
     async def logged(self, connection: Connection, merchant_id: UUID, after: int, until: int) -> list[LoggedEvent]:
         """Returns all events of a merchant behind position `after` and up to `until`, without those who were erased.
 
-        An event that cannot be read is one of them, and stops nothing.
+        An event that cannot be read is one of them, and stops nothing; one without a time is left out.
         """
         cursor = await connection.cursor(binary=True).execute(_STRETCH_WHOLE, (merchant_id, after, until))
         merchant = merchant_id.bytes

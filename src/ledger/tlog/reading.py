@@ -12,10 +12,11 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from ledger.journal.codec import HAS_TIME
 from ledger.postgres.connection import Connection, SharedClient
 from ledger.tlog.growth import LogChanged
 from ledger.tlog.merkle import HASH_BYTES
-from ledger.tlog.store import ENTRY, HAS_ENTRY, merchants_with_trees, read_leaves
+from ledger.tlog.store import ENTRY, merchants_with_trees, read_leaves
 from ledger.tlog.tiles import WIDTH, range_hash, tiles_of, width_in
 
 # Where a merchant's log ends, the size of its tree, and the checkpoint of that size.
@@ -41,7 +42,7 @@ select string_agg(root, ''::bytea order by number) from log_tile
 # The entries behind a position and up to another one.
 _ENTRIES: Final = f"""
 select {ENTRY} from event
- where merchant_id = %s and position > %s and position <= %s and {HAS_ENTRY} order by position
+ where merchant_id = %s and position > %s and position <= %s and {HAS_TIME} order by position
 """  # noqa: S608 - constants
 
 

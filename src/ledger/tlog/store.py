@@ -12,14 +12,12 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from ledger.journal.codec import HAS_TIME
 from ledger.journal.event_archive import CONTENT_HASH
 from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection
 from ledger.tlog.growth import Growth, encode_edge
 from ledger.tlog.tiles import WIDTH, tile_root
-
-# The events whose time an entry can have: the database has others, and infinity. One without is as if it were missing.
-HAS_ENTRY: Final = "recorded_at between '0001-01-01T00:00:00Z' and '9999-12-31T23:59:59.999999Z'"
 
 # The bytes of an event as an entry, from the columns of its row.
 ENTRY: Final = f"""convert_to(
@@ -51,7 +49,7 @@ select k.n, l.number, l.hashes
  cross join lateral (
    select (position - 1) / {WIDTH} as number, string_agg(hash, ''::bytea order by position) as hashes
      from (select position, sha256('\\x00'::bytea || {ENTRY}) as hash from event
-            where merchant_id = k.m and position > k.after and position <= k.until and {HAS_ENTRY} offset 0) e
+            where merchant_id = k.m and position > k.after and position <= k.until and {HAS_TIME} offset 0) e
     group by 1) l
 """  # noqa: S608 - constants of this module
 
