@@ -11,9 +11,11 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from psycopg import OperationalError
 from tests.metric_values import Counted, metric_value
 from tests.tlog.logs import KEYS, append, checkpoints, execute, leaves, seal, sealer_of
 
+from ledger.background import log_sealing
 from ledger.doctor import examine
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.tlog.checkpoint_files import CheckpointFiles, CheckpointsUnavailable, checkpoints_address
@@ -248,6 +250,30 @@ async def test_what_else_is_in_the_folder_is_not_read(tmp_path: Path, monkeypatc
     monkeypatch.setattr(files._store, "list", without_permission)
     assert len((await files.saved(NOON.date())).found) == 1
     assert await files.thin(NOON.date()) == 0
+
+
+async def test_a_seal_whose_commit_was_not_answered_comes_outside(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merchant, other = uuid4(), uuid4()
+    append(database_url, other, 1)
+    write = log_sealing.write_checkpoints
+
+    async def cut_after_the_commit(connection: Any, *arguments: Any) -> None:
+        await write(connection, *arguments)
+        await connection.execute("commit")
+        execute(database_url, "select pg_terminate_backend(%s, 5000)", connection.info.backend_pid)
+
+    async with sealer_of(database_url, folder=tmp_path) as sealer:
+        await sealer.round(asyncio.Event(), NOON)
+        append(database_url, merchant, 3)
+        monkeypatch.setattr(log_sealing, "write_checkpoints", cut_after_the_commit)
+        with pytest.raises((DatabaseUnavailable, OperationalError)):
+            await sealer.round(asyncio.Event(), NOON)
+        monkeypatch.undo()
+        assert [each.size for each in checkpoints(database_url, merchant)] == [3]
+        await sealer.round(asyncio.Event(), NOON + timedelta(seconds=10))
+    assert {id_: each.size for id_, each in kept(tmp_path)[-1]} == {merchant: 3, other: 1}
 
 
 async def test_another_log_behind_the_same_name_is_not_signed(database_url: str, tmp_path: Path) -> None:

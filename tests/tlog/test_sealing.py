@@ -340,6 +340,34 @@ async def test_an_edge_that_was_changed_does_not_grow(database_url: str, byte: i
     assert_sealed(database_url, merchant)
 
 
+REMAINS = {
+    "tree removed": "delete from log_tree where merchant_id = %s",
+    "tree emptied": "update log_tree set size = 0, edge = '' where merchant_id = %s",
+    "tile added": "insert into log_tile values (%s, 0, 2, '\\x00', '\\x00')",
+    "tile above added": "insert into log_tile values (%s, 1, 0, '\\x00', '\\x00')",
+    "checkpoint added": "insert into log_checkpoint (merchant_id, size, note, signed_by) values (%s, 900, 'x', 'x')",
+}
+
+
+@pytest.mark.parametrize("edit", REMAINS)
+async def test_a_tree_that_was_longer_grows_no_more_and_keeps_no_other_from_growing(
+    database_url: str, edit: str
+) -> None:
+    merchant, other = uuid4(), uuid4()
+    append(database_url, merchant, 600)
+    append(database_url, other, 3)
+    await seal(database_url)
+    execute(database_url, REMAINS[edit], merchant)
+    for size in (4, 5):
+        append(database_url, merchant, 150)
+        append(database_url, other, 1)
+        await seal(database_url)
+        assert_sealed(database_url, other)
+        assert checkpoints(database_url, other)[-1].size == size
+    signed = execute(database_url, "select size from log_checkpoint where merchant_id = %s order by size", merchant)
+    assert signed == ([(600,), (900,)] if edit == "checkpoint added" else [(600,)])
+
+
 async def test_a_key_of_one_merchant_verifies_no_log_of_another(database_url: str) -> None:
     merchant, other = uuid4(), uuid4()
     append(database_url, merchant, 1)

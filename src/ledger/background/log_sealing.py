@@ -29,12 +29,13 @@ from ledger.tlog.notes import Malformed, Unverified
 from ledger.tlog.reading import TreeReader, read_hashes
 from ledger.tlog.store import (
     SignedCheckpoint,
+    StoredTree,
     Tree,
     begin_trees,
     merchants_with_trees,
     newest_checkpoints,
-    newest_notes,
     read_leaves,
+    read_stored,
     take_signed_otherwise,
     take_trees,
     thin_checkpoints,
@@ -89,6 +90,7 @@ class LogSealer(DatabaseClient):
 
     async def _open(self) -> Connection:
         self._is_compared = False  # the server may be another one, whose log is older
+        self._day = None  # the commit on the connection before may be done: the next file has all newest checkpoints
         return await super()._open()
 
     def sample(self) -> None:
@@ -152,25 +154,29 @@ class LogSealer(DatabaseClient):
             return []
         stretches = [(tree.merchant_id, first_read(tree.size, until), until) for tree, until in taken]
         leaves = await read_leaves(connection, stretches)
-        notes = await newest_notes(connection, [tree.merchant_id for tree, _ in taken])
+        stored = await read_stored(connection, [tree for tree, _ in taken])
         grown = []
-        for (tree, until), found in zip(taken, leaves, strict=True):
+        for each, (tree, until), found in zip(stored, taken, leaves, strict=True):
             try:
-                edge = await self._edge(connection, tree, notes.get(tree.merchant_id))
+                edge = await self._edge(connection, each)
                 grown.append((tree.merchant_id, grow(edge, until, found)))
             except LogChanged as change:
                 _note_changed(tree.merchant_id, change, changed)
         return grown
 
-    async def _edge(self, connection: Connection, tree: Tree, note: str | None) -> CompactRange:
-        """Returns the edge of a tree, which has the root that its newest checkpoint has: this worker's own, or `note`.
+    async def _edge(self, connection: Connection, stored: StoredTree) -> CompactRange:
+        """Returns the edge of a tree, which has the root that its newest checkpoint has: this worker's own, or the
+        stored one.
 
         Where none of the keys of now has signed it, the edge is compared with the tiles and the events behind them.
-        Raises LogChanged.
+        Raises LogChanged, also if the tree was longer before.
         """
+        tree = stored.tree
+        if stored.was_longer:
+            raise LogChanged(tree.size + 1, max(tree.size + 1, tree.head))
         edge = decode_edge(tree.size, tree.edge)
         known = self._known.get(tree.merchant_id)
-        root = self._root_in(tree, None if known is None else known.note) or self._root_in(tree, note)
+        root = self._root_in(tree, None if known is None else known.note) or self._root_in(tree, stored.note)
         if root is None and tree.size:
             (root,) = await read_hashes(connection, tree.merchant_id, [range(tree.size)], tree.size)
         if tree.size and edge.root() != root:
@@ -294,16 +300,15 @@ class LogSealer(DatabaseClient):
                 trees = await take_signed_otherwise(connection, after, self._keys.signed_by, _TREES_AT_ONCE)
                 if not trees:
                     return
-                notes = await newest_notes(connection, [tree.merchant_id for tree in trees])
                 signed = []
-                for tree in trees:
-                    if tree.merchant_id in changed:
+                for each in await read_stored(connection, trees):
+                    merchant_id = each.tree.merchant_id
+                    if merchant_id in changed:
                         continue
                     try:
-                        edge = await self._edge(connection, tree, notes.get(tree.merchant_id))
-                        signed.append(self._sign(tree.merchant_id, edge))
+                        signed.append(self._sign(merchant_id, await self._edge(connection, each)))
                     except LogChanged as change:
-                        _note_changed(tree.merchant_id, change, changed)
+                        _note_changed(merchant_id, change, changed)
                 if signed:
                     await write_checkpoints(connection, signed, again=True)
             after = trees[-1].merchant_id

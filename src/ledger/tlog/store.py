@@ -17,7 +17,7 @@ from ledger.journal.event_archive import CONTENT_HASH
 from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection
 from ledger.tlog.growth import Growth, encode_edge
-from ledger.tlog.tiles import WIDTH, tile_root
+from ledger.tlog.tiles import HEIGHT, LEVELS, WIDTH, tile_root
 
 # The bytes of an event as an entry, from the columns of its row.
 ENTRY: Final = f"""convert_to(
@@ -83,11 +83,18 @@ select c.merchant_id, c.size, c.note, c.signed_by from log_tree t join log_check
  order by c.merchant_id
 """
 
-# The notes of the newest checkpoints of merchants.
-_NOTES: Final = """
-select c.merchant_id, c.note from log_tree t join log_checkpoint c using (merchant_id, size)
- where c.merchant_id = any(%s)
-"""
+# What is stored of trees: the note of the checkpoint of their size, and whether there is a larger one, or a tile that is
+# not full yet.
+_STORED: Final = f"""
+select k.m, c.note,
+       exists (select from log_checkpoint b where b.merchant_id = k.m and b.size > k.size)
+    or exists (select from generate_series(0, {LEVELS - 2}) as l(level) cross join lateral (
+                 select from log_tile t
+                  where t.merchant_id = k.m and t.level = l.level and t.number >= k.size >> {HEIGHT} * (l.level + 1)
+                  limit 1) t)
+  from unnest(%s::uuid[], %s::int8[]) as k(m, size)
+  left join log_checkpoint c on c.merchant_id = k.m and c.size = k.size
+"""  # noqa: S608 - constants
 
 # The trees whose newest checkpoint other keys have signed than these.
 _SIGNED_OTHERWISE: Final = """
@@ -123,6 +130,17 @@ class Tree(Struct, frozen=True):
     size: int
     edge: bytes
     head: int
+
+
+class StoredTree(Struct, frozen=True):
+    """A tree with the note of the checkpoint of its size, None if there is none.
+
+    `was_longer`: a checkpoint or a tile of more entries is stored than the tree has.
+    """
+
+    tree: Tree
+    note: str | None
+    was_longer: bool
 
 
 class SignedCheckpoint(Struct, frozen=True):
@@ -206,13 +224,14 @@ async def newest_checkpoints(connection: Connection) -> list[SignedCheckpoint]:
     return [SignedCheckpoint(*row) for row in await rows.fetchall()]
 
 
-async def newest_notes(connection: Connection, merchants: Sequence[UUID]) -> dict[UUID, str]:
-    """Returns the note of the newest checkpoint of each of these merchants that has one.
+async def read_stored(connection: Connection, trees: Sequence[Tree]) -> list[StoredTree]:
+    """Returns these trees with what is stored of each.
 
-    Lock their trees before, in a statement of its own: one that locks a tree may read its checkpoint of before.
+    Lock them before, in a statement of its own: one that locks a tree may read its checkpoint of before.
     """
-    rows = await connection.execute(_NOTES, (list(merchants),))
-    return dict(await rows.fetchall())
+    rows = await connection.execute(_STORED, ([tree.merchant_id for tree in trees], [tree.size for tree in trees]))
+    stored = {merchant_id: (note, was_longer) for merchant_id, note, was_longer in await rows.fetchall()}
+    return [StoredTree(tree, *stored[tree.merchant_id]) for tree in trees]
 
 
 async def write_checkpoints(connection: Connection, signed: Sequence[SignedCheckpoint], *, again: bool = False) -> None:
