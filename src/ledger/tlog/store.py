@@ -83,17 +83,16 @@ select c.merchant_id, c.size, c.note, c.signed_by from log_tree t join log_check
  order by c.merchant_id
 """
 
-# What is stored of trees: the note of the checkpoint of their size, and whether there is a larger one, or a tile that is
-# not full yet.
+# What is stored of trees: the note of the checkpoint of their size, and whether there is a larger one, or a tile that
+# is not full yet.
 _STORED: Final = f"""
-select k.m, c.note,
+select k.m, (select c.note from log_checkpoint c where c.merchant_id = k.m and c.size = k.size),
        exists (select from log_checkpoint b where b.merchant_id = k.m and b.size > k.size)
     or exists (select from generate_series(0, {LEVELS - 2}) as l(level) cross join lateral (
                  select from log_tile t
                   where t.merchant_id = k.m and t.level = l.level and t.number >= k.size >> {HEIGHT} * (l.level + 1)
                   limit 1) t)
   from unnest(%s::uuid[], %s::int8[]) as k(m, size)
-  left join log_checkpoint c on c.merchant_id = k.m and c.size = k.size
 """  # noqa: S608 - constants
 
 # The trees whose newest checkpoint other keys have signed than these.
