@@ -335,6 +335,12 @@ def _move_head(target: Target, random: Random) -> list[Sought]:
     return [Sought(f"positions do not run from 1 to {to}", "I10")]
 
 
+def _move_head_to_the_end(target: Target, random: Random) -> list[Sought]:
+    head = target.head
+    target.execute("update merchant_head set position = 9223372036854775807 where merchant_id = %(m)s")
+    return [Sought(head + 1, "I10")]
+
+
 def _remove_head(target: Target, random: Random) -> list[Sought]:
     target.execute("delete from merchant_head where merchant_id = %(m)s")
     return [Sought("of a merchant that has no log", "I10")]
@@ -586,6 +592,7 @@ EDITS: Final[Mapping[str, Edit]] = {
     "old database restored": _restore_past,
     "merchant removed": _remove_merchant,
     "merchant_head.position": _move_head,
+    "merchant_head.position at the last number": _move_head_to_the_end,
     "merchant_head removed": _remove_head,
     **{f"log_tile.{column}": partial(_edit_tile, column) for column in ("hashes", "root", "level", "number", "merchant_id")},
     "tile removed": _remove_tile,

@@ -81,6 +81,8 @@ _BEHIND: Final = "select position from event where merchant_id = %s and position
 # Streams that lie evenly in a merchant's log.
 _SAMPLE: Final = "select stream_id from event where merchant_id = %s and position = any(%s)"
 
+_HEAD_MAX: Final = (1 << 63) - 2
+"""The position behind it is a number of the database too."""
 _DAY_ZERO: Final = date(2000, 1, 1)
 _SAVED_DAYS: Final = timedelta(days=7)
 _NONE: Final = UUID(int=0)
@@ -452,7 +454,7 @@ def _positions(connection: Connection, merchant_id: UUID, head: int, part: Merch
         return
     what = f"positions do not run from 1 to {head}: {part.events} events, the last at {part.last}"
     yield _violation(merchant_id, Broken("I10", what))
-    for first, last in connection.execute(_GAPS, {"merchant_id": merchant_id, "head": head}):
+    for first, last in connection.execute(_GAPS, {"merchant_id": merchant_id, "head": min(head, _HEAD_MAX)}):
         where = f"at position {first}" if first == last else f"at the positions {first} to {last}"
         yield _violation(merchant_id, Broken("I10", f"there is no event {where}"), first)
     for (position,) in connection.execute(_BEHIND, (merchant_id, head)):
