@@ -169,7 +169,7 @@ _END_ONE = """
 select pg_terminate_backend(pid, 5000) from pg_stat_activity
  where application_name = 'ledger-log-sealing' order by random() limit 1
 """
-STEPS = ("begin_trees", "take_trees", "read_leaves", "write_growth", "write_checkpoints")
+STEPS = ("begin_trees", "take_trees", "read_leaves", "read_stored", "write_growth", "write_checkpoints")
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -192,7 +192,7 @@ async def test_a_worker_that_is_killed_at_a_step_leaves_no_trace_of_it(
     assert [each.size for each in checkpoints(database_url, merchant)] == [300, 600]
 
 
-@pytest.mark.parametrize("step", ["take_signed_otherwise", "newest_notes", "write_checkpoints"])
+@pytest.mark.parametrize("step", ["take_signed_otherwise", "read_stored", "write_checkpoints"])
 async def test_a_worker_that_is_killed_while_it_signs_again_leaves_the_checkpoint_of_before(
     database_url: str, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
