@@ -78,7 +78,7 @@ PACKAGES = {
         (),
     ),
     ("ledger.recorder",): (  # the only one that knows the library
-        ("ledger.recorder", "ledger.domain.streams", "ledger.journal", "ledger.postgres.arrays", "ledger.postgres.connection", "eventsourcing", "msgspec", "psycopg", "psycopg_pool"),
+        ("ledger.recorder", "ledger.domain.streams", "ledger.journal", "ledger.postgres.arrays", "ledger.postgres.connection", "ledger.postgres.distribution", "eventsourcing", "msgspec", "psycopg", "psycopg_pool"),
         (r"ledger\.journal\.(commit\.writer|reader)",),
     ),
     ("ledger.processors",): (

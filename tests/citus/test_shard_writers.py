@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -12,6 +12,7 @@ from uuid import UUID
 import psycopg
 import pytest
 from campaigns.citus.cluster import CitusCluster
+from eventsourcing.persistence import InfrastructureFactory, StoredEvent
 from msgspec.structs import replace
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from tests.citus_server import SHARDS
@@ -306,3 +307,25 @@ def same_shard(url: str) -> tuple[UUID, UUID]:
         if shard in by_shard:
             return by_shard[shard], merchant
         by_shard[shard] = merchant
+
+
+async def test_a_recorder_of_the_library_follows_a_shard_that_moves(log_url: str) -> None:
+    merchant, stream = open_log(log_url), uuid4()
+    env = {
+        "PERSISTENCE_MODULE": "ledger.recorder",
+        "LEDGER_DATABASE_URL": log_url,
+        "LEDGER_MERCHANT_ID": str(merchant),
+    }
+    with closing(InfrastructureFactory.construct(env)) as factory:
+        recorder = factory.application_recorder()
+        for version in range(1, 4):
+            event = StoredEvent(stream, version, "test", b"{}")
+            assert await asyncio.to_thread(recorder.insert_events, [event]) == [version]
+            await asyncio.to_thread(
+                fetch,
+                log_url,
+                "select citus_move_shard_placement(%s, %s, %s, 'block_writes')",
+                *shard_to_move(log_url, merchant),
+            )
+        assert len(recorder.select_events(stream)) == 3
+    assert fetch(log_url, "select position from merchant_head where merchant_id = %s", merchant) == [(3,)]

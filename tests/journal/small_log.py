@@ -33,8 +33,12 @@ DISTRIBUTE_SEEN = "select create_distributed_table('seen', 'merchant_id', coloca
 
 def open_writer(url: str, *tables: InlineTable, **bounds: int) -> Writer | ShardWriters:
     """Returns a writer that is not started: the one of distributed logs if the tests run on Citus."""
-    kind = ShardWriters if os.environ.get("LEDGER_TEST_CITUS") else Writer
-    return kind(url, tables or (SEEN,), **bounds)
+    return writer_kind()(url, tables or (SEEN,), **bounds)
+
+
+def writer_kind() -> type[Writer | ShardWriters]:
+    """Returns the class of writers: the one for distributed logs if the tests run on Citus."""
+    return ShardWriters if os.environ.get("LEDGER_TEST_CITUS") else Writer
 
 
 def create_seen(url: str) -> None:

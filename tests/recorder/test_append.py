@@ -19,7 +19,7 @@ from eventsourcing.persistence import (
     StoredEvent,
     Tracking,
 )
-from tests.journal.small_log import command, fetch, open_log
+from tests.journal.small_log import command, fetch, open_log, writer_kind
 from tests.projections.shop import Shop
 from tests.sealing import data_keys
 
@@ -27,7 +27,6 @@ from ledger.domain.orders.events import OrderCreated
 from ledger.domain.streams import TOPICS
 from ledger.journal.append import VersionConflict
 from ledger.journal.codec import UnknownTopic
-from ledger.journal.commit.writer import Writer
 from ledger.journal.journal import Journal
 from projections.inline import Inline
 
@@ -41,7 +40,7 @@ def recorder(log_env: dict[str, str]) -> Iterator[ProcessRecorder]:
 
 @pytest.fixture
 async def journal(module_url: str) -> AsyncIterator[Journal]:
-    journal = Journal(module_url, Inline(), data_keys(module_url))
+    journal = Journal(module_url, Inline(), data_keys(module_url), new_writer=writer_kind())
     await journal.start()
     yield journal
     await journal.stop()
@@ -197,7 +196,7 @@ async def test_the_library_reads_the_ledgers_events_without_personal_data(shop, 
 
 @pytest.mark.anyio
 async def test_of_the_library_and_the_journal_at_the_same_version_one_wins(module_url, merchant, recorder):
-    writer = Writer(module_url)
+    writer = writer_kind()(module_url)
     await writer.start()
     winners = []
     for _ in range(30):

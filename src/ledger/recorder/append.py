@@ -30,7 +30,7 @@ from ledger.journal.commit.append_statement import (
 )
 from ledger.journal.journal import Context
 from ledger.postgres.arrays import ENCODE_ARRAY
-from ledger.recorder.datastore import Connection
+from ledger.recorder.datastore import Commanded, Connection, Store
 
 _APPEND: Final = build_statement(())
 _CONTEXT: Final = msgspec.json.encode(Context(request="eventsourcing"))
@@ -42,9 +42,6 @@ _BEGUN_BY_LEDGER: Final = """
 select stream_id from event
  where merchant_id = %s and stream_id = any(%s) and version = 1 and topic = any(%s) limit 1
 """
-
-Further = tuple[str, Sequence[Any]]
-"""A statement of the same commit, with `$n` for its values. It fails or does nothing if the events were not written."""
 
 
 class Command:
@@ -74,25 +71,20 @@ class Command:
         self.append = Append(merchant_id.bytes, self.command_id.bytes, _CONTEXT, writes, (), {})
 
 
-def append(
-    connection: Connection, merchant_id: UUID, command: Command, further: Sequence[Further] = ()
-) -> Sequence[int]:
+def append(store: Store, connection: Connection, command: Command, further: Sequence[Commanded] = ()) -> Sequence[int]:
     """Appends the command's events and returns their positions, in the order in which the events were given.
 
-    Raises IntegrityError: a stream has a newer version, or a statement of `further` raised it. ProgrammingError: the
-    merchant has no log, or a stream is the ledger's. DataError. psycopg.OperationalError: unless it is the server's
-    error, the commit is unknown; before another try, the caller has to load again.
+    `connection` is one of the store. Raises IntegrityError: a stream has a newer version, or a statement of `further`
+    raised it. ProgrammingError: the merchant has no log, or a stream is the ledger's. DataError.
+    psycopg.OperationalError: unless it is the server's error, the commit is unknown; before another try, the caller
+    has to load again.
     """
-    _require_no_ledger_stream(connection, merchant_id, command)
-    lock: RawCursor[tuple[Any, ...]] = RawCursor(connection)
-    cursor: RawCursor[tuple[Any, ...]] = RawCursor(connection)
-    with connection.pipeline():  # one implicit transaction, which the server ends even if this process ends first
-        lock.execute(LOCK_HEADS, lock_parameters([command.append]), prepare=True, binary=True)
-        cursor.execute(_APPEND, append_parameters([command.append], ()), prepare=True, binary=True)
-        for query, values in further:
-            RawCursor(connection).execute(query, values)
-    positions = _positions(merchant_id, command, cursor.fetchall())
-    _wake([follower for (follower,) in lock.fetchall() if follower is not None], connection)
+    _require_no_ledger_stream(connection, store.merchant_id, command)
+    lock = LOCK_HEADS, lock_parameters([command.append])
+    appended = _APPEND, append_parameters([command.append], ())
+    heads, outcomes, *_ = store.commit(connection, [lock, appended, *further])
+    positions = _positions(store.merchant_id, command, outcomes)
+    _wake([follower for (follower,) in heads if follower is not None], connection)
     return positions
 
 

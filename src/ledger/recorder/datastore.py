@@ -6,19 +6,23 @@ cannot read another's log.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from threading import Lock
 from typing import Any, Final
 from uuid import UUID
 
 import psycopg
 from eventsourcing import persistence
+from psycopg import RawCursor
 from psycopg_pool import ConnectionPool
 
+from ledger.journal.commit.shards import HOLD, SHARDS, WRITE_TO_SHARDS, Shard, Shards, shards_in
 from ledger.journal.event_archive import NO_ARCHIVE, ArchiveUnavailable, EventArchive
 from ledger.postgres import arrays
 from ledger.postgres.connection import SET, connect_arguments
+from ledger.postgres.distribution import HEADS, is_distributed
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Cursor = psycopg.Cursor[tuple[Any, ...]]
@@ -39,10 +43,20 @@ _ERRORS: Final[tuple[tuple[type[psycopg.Error], type[persistence.PersistenceErro
 )
 
 
+Commanded = tuple[str, Sequence[Any]]
+"""A statement of a commit, with `$n` for its values."""
+
+
 def _configure(settings: Mapping[str, str], connection: Connection) -> None:
     """Prepares a new connection for arrays of values, and gives its session the settings."""
     arrays.register(connection)
     connection.execute(SET, (list(settings), list(settings.values())))
+
+
+def _configure_node(settings: Mapping[str, str], connection: Connection) -> None:
+    """Prepares a new connection to a node of Citus for statements to the tables of its shards."""
+    _configure(settings, connection)
+    connection.execute(WRITE_TO_SHARDS)
 
 
 class Store:
@@ -56,17 +70,12 @@ class Store:
         self, url: str, merchant_id: UUID, settings: Mapping[str, str], archive: EventArchive = NO_ARCHIVE
     ) -> None:
         self.merchant_id, self._archive = merchant_id, archive
-        self._url = url
-        self._pool: ConnectionPool[Connection] = ConnectionPool(
-            url,
-            kwargs=connect_arguments("ledger-recorder"),
-            configure=partial(_configure, settings),
-            # Finds a connection that broke while it was idle. An insert would find it too, with an unknown outcome.
-            check=ConnectionPool.check_connection,
-            min_size=0,
-            max_size=_CONNECTIONS_MAX,
-            open=False,
-        )
+        self._url, self._settings = url, settings
+        self._pool = _pool(url, partial(_configure, settings))
+        self._nodes: dict[str, ConnectionPool[Connection]] = {}
+        self._is_divided: bool | None = None
+        self._shard: Shard | None = None
+        self._finding = Lock()
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
@@ -81,6 +90,43 @@ class Store:
         """Yields a cursor in a transaction that commits after the block and is rolled back if the block raises."""
         with self.connection() as connection, connection.transaction():
             yield connection.cursor()
+
+    def commit(self, connection: Connection, statements: Sequence[Commanded]) -> list[list[tuple[Any, ...]]]:
+        """Executes statements that write to the merchant's log as one transaction, and returns the rows of each.
+
+        `connection` is one of this store. On Citus they are executed by the node that has the merchant.
+        """
+        shard = self._find_shard(connection)
+        if shard is None:
+            return _sent(connection, statements)
+        try:
+            return self._commit_to(shard, statements)
+        except psycopg.errors.CannotConnectNow:  # the shard is on another node now, and nothing is written
+            self._shard = None
+            moved = self._find_shard(connection)
+            assert moved is not None, "a log that is divided stays so"
+            return self._commit_to(moved, statements)
+
+    def _commit_to(self, shard: Shard, statements: Sequence[Commanded]) -> list[list[tuple[Any, ...]]]:
+        with self._finding:
+            node = self._nodes.get(shard.url)
+            if node is None:
+                node = self._nodes[shard.url] = _pool(shard.url, partial(_configure_node, self._settings))
+            node.open()
+        on_shard = [(shard.statement(statement), values) for statement, values in statements]
+        with node.connection() as connection:
+            return _sent(connection, [(HOLD.format(shard=shard.id), ()), *on_shard])[1:]
+
+    def _find_shard(self, connection: Connection) -> Shard | None:
+        """Returns the merchant's shard, None if the log is not divided."""
+        with self._finding:
+            if self._is_divided is None:
+                self._is_divided = is_distributed(connection)
+            if self._is_divided and self._shard is None:
+                shards = Shards()
+                shards.replace(shards_in(connection.execute(SHARDS, (HEADS,)).fetchall(), self._url))
+                self._shard = shards.of(self.merchant_id.bytes)
+            return self._shard
 
     def with_contents(self, rows: Sequence[tuple[Any, ...]], column: int) -> Sequence[tuple[Any, ...]]:
         """Returns rows of events with the contents, in this column, of those that are archived.
@@ -105,11 +151,36 @@ class Store:
         return psycopg.connect(self._url, **connect_arguments("ledger-follower"))
 
     def close(self) -> None:
-        self._pool.close()
+        for pool in (self._pool, *self._nodes.values()):
+            pool.close()
 
     def __del__(self) -> None:
         with suppress(AttributeError):
             self.close()  # the library drops the factory of a view without closing it
+
+
+def _pool(url: str, configure: Callable[[Connection], None]) -> ConnectionPool[Connection]:
+    return ConnectionPool(
+        url,
+        kwargs=connect_arguments("ledger-recorder"),
+        configure=configure,
+        # Finds a connection that broke while it was idle. An insert would find it too, with an unknown outcome.
+        check=ConnectionPool.check_connection,
+        min_size=0,
+        max_size=_CONNECTIONS_MAX,
+        open=False,
+    )
+
+
+def _sent(connection: Connection, statements: Sequence[Commanded]) -> list[list[tuple[Any, ...]]]:
+    """Executes statements and returns the rows of each. They are sent in one piece, as one implicit transaction, which
+    the server ends even if this process ends first.
+    """
+    cursors: list[RawCursor[tuple[Any, ...]]] = [RawCursor(connection) for _ in statements]
+    with connection.pipeline():
+        for cursor, (statement, values) in zip(cursors, statements, strict=True):
+            cursor.execute(statement, values, prepare=True, binary=True)
+    return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
 
 @contextmanager

@@ -98,10 +98,9 @@ class JournalAggregateRecorder(StreamRecorder):
     def _append(self, stored_events: Sequence[StoredEvent], **_: Any) -> Sequence[int] | None:
         if not stored_events:
             return None
-        merchant_id = self._store.merchant_id
-        command = Command(merchant_id, stored_events)
+        command = Command(self._store.merchant_id, stored_events)
         with self._store.connection() as connection:
-            return append(connection, merchant_id, command)
+            return append(self._store, connection, command)
 
     def _key(self, stream_id: UUID | str) -> tuple[Any, ...]:
         return self._store.merchant_id, stream_id

@@ -17,7 +17,7 @@ from ledger.recorder.recorders import StreamRecorder
 # Stores snapshots.
 _INSERT: Final = """
 insert into snapshot (merchant_id, application, stream_id, version, topic, state)
-select %s, %s, s.* from unnest(%s::uuid[], %s::int4[], %s::text[], %s::bytea[]) as s
+select $1, $2, s.* from unnest($3::uuid[], $4::int4[], $5::text[], $6::bytea[]) as s
 """
 
 # The snapshots of a stream between two versions, at most so many; null is no limit.
@@ -43,7 +43,7 @@ class JournalSnapshotRecorder(StreamRecorder):
             rows = [(e.originator_id, e.originator_version, e.topic, e.state) for e in stored_events]
             columns = [list(column) for column in zip(*rows, strict=True)]
             with self._store.connection() as connection:
-                connection.execute(_INSERT, (self._store.merchant_id, self._application, *columns))
+                self._store.commit(connection, [(_INSERT, (self._store.merchant_id, self._application, *columns))])
         return None
 
     def _key(self, stream_id: UUID | str) -> tuple[Any, ...]:

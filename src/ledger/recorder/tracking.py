@@ -103,7 +103,7 @@ class JournalProcessRecorder(JournalTrackingRecorder, JournalApplicationRecorder
         values = (*self._values(tracking), last.originator_id, last.originator_version, command.command_id)
         with self._store.connection() as connection:
             try:
-                return append(connection, self.merchant_id, command, [(_TRACK_WITH, values)])
+                return append(self._store, connection, command, [(_TRACK_WITH, values)])
             except psycopg.errors.NotNullViolation as refusal:
                 raise _processed_before(tracking) from refusal
 

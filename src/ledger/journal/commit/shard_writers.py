@@ -19,9 +19,9 @@ import structlog
 from ledger.journal.append import Append
 from ledger.journal.commit import append_statement
 from ledger.journal.commit.batch import Batch
-from ledger.journal.commit.group_commit import PendingAppend, reject_batch
+from ledger.journal.commit.group_commit import STOP_PATIENCE_S, PendingAppend, reject_batch
 from ledger.journal.commit.locked_merchants import FREE_HEADS, LockedMerchants
-from ledger.journal.commit.shards import HOLD, Shard, Shards, read_shards
+from ledger.journal.commit.shards import HOLD, WRITE_TO_SHARDS, Shard, Shards, read_shards
 from ledger.journal.commit.writer import STATEMENTS_MAX, AppendTo, Writer
 from ledger.journal.inline import InlineTable
 from ledger.postgres.arrays import ENCODE_ARRAY
@@ -84,9 +84,7 @@ class ShardWriter(Writer):
             if self._task is not None:  # another server may be this node now, as after a promotion
                 await self._look()
             raise
-        # By default Citus refuses statements for its shards. They need no plan of Citus.
-        await connection.execute("set citus.enable_manual_changes_to_shards to on")
-        await connection.execute("set plan_cache_mode to force_generic_plan")
+        await connection.execute(WRITE_TO_SHARDS)
         return connection
 
     def _take(self) -> Sequence[PendingAppend]:
@@ -143,6 +141,11 @@ class ShardWriter(Writer):
             await self._moved(batch)
         else:
             await super()._rolled_back(batch, fault)
+
+    async def stop(self, patience_s: float = STOP_PATIENCE_S) -> None:
+        await super().stop(patience_s)
+        if self._telling:  # the followers of what was committed last
+            await asyncio.wait(self._telling, timeout=patience_s)
 
     def adopt(self, pending: PendingAppend) -> None:
         """Queues a command that waited for another node, or rejects it where `submit` would raise."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import struct
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from psycopg.conninfo import make_conninfo
 from ledger.postgres.distribution import DISTRIBUTED_NOW, HAS_CITUS, HEADS
 
 # Every shard of every table that is colocated with the heads, with the first of its hashes, its node and where that is.
-_SHARDS: Final = """
+SHARDS: Final = """
 select c.relname, s.shardid, s.shardminvalue::int4, n.groupid, n.nodename, n.nodeport
   from pg_dist_partition h
   join pg_dist_partition p on p.colocationid = h.colocationid and p.partmethod = 'h'
@@ -37,6 +37,14 @@ select c.relname, s.shardid, s.shardminvalue::int4, n.groupid, n.nodename, n.nod
 
 # Holds a shard where it is until the transaction ends, or fails if it is no longer on this server.
 HOLD: Final = "select hold_shard({shard})"
+
+WRITE_TO_SHARDS: Final = """
+select set_config('citus.enable_manual_changes_to_shards', 'on', false),
+       set_config('plan_cache_mode', 'force_generic_plan', false)
+"""
+"""The settings of a session that writes to the tables of shards, which Citus refuses by default. These statements need
+no plan of Citus.
+"""
 
 _NAMED: Final = r"\b(from|join|into|update|on constraint)\s+({tables})(_pkey)?\b"
 _WORDS: Final = struct.Struct("<4I")
@@ -69,8 +77,13 @@ class Shard(Struct, frozen=True, eq=False):
 
 async def read_shards(connection: psycopg.AsyncConnection[Any], url: str) -> Sequence[Shard]:
     """Returns the shards of the database that `url` names, in the order of their hashes. Raises psycopg.Error."""
+    return shards_in(await (await connection.execute(SHARDS, (HEADS,))).fetchall(), url)
+
+
+def shards_in(rows: Iterable[tuple[Any, ...]], url: str) -> Sequence[Shard]:
+    """Returns the shards that are in the rows of `SHARDS`, in the order of their hashes."""
     by_first: dict[int, list[tuple[Any, ...]]] = {}
-    for row in await (await connection.execute(_SHARDS, (HEADS,))).fetchall():
+    for row in rows:
         by_first.setdefault(row[2], []).append(row)
     return [_shard(by_first[first], url) for first in sorted(by_first)]
 
