@@ -20,7 +20,7 @@ from tests.operations.conftest import an_order, by_card, register
 
 from ledger.audit.auditor import audit, read_saved
 from ledger.audit.page import render_page
-from ledger.audit.tables import MERGED, STREAM_COLUMNS
+from ledger.audit.tables import MERGED, STREAM_COLUMNS, differences
 from ledger.background.log_sealing import LogSealer
 from ledger.backup.rebuild import rebuild
 from ledger.domain.customers.events import CustomerDetailsChanged
@@ -237,6 +237,12 @@ async def test_an_erasure_that_is_not_finished_is_no_violation(
     await create_order(ledger, merchant, an_order("1", by_card(), billing_address=address))
     await delete_customer(ledger, merchant, "ana", no_orders)
     assert wrong_in(audit_of(database_url)) == []
+    wrong = """convert_to(replace(convert_from(head, 'UTF8'), '"amount":', '"amount":1'), 'UTF8')"""
+    execute(database_url, f"update payment_order set head = {wrong}, amount = amount + 1")
+    assert {(each.table, each.column) for each in audit_of(database_url).violations} == {
+        ("payment_order", "amount"),
+        ("payment_order", "head.amount"),
+    }
     execute(database_url, "update data_key set forgotten_at = now()")  # as if the order had been rendered again
     found = {(each.table, each.column) for each in audit_of(database_url).violations}
     assert ("payment_order", "head.billingAddressLine") in found
@@ -272,6 +278,16 @@ async def test_a_customer_who_is_forgotten_before_the_erasure_is_named(filled: s
     """The worker would take nothing of the person out of the rows once the customer is erased."""
     execute(filled, "update data_key set forgotten_at = now()")
     assert {(each.table, each.column) for each in audit_of(filled).violations} == {("data_key", "forgotten_at")}
+
+
+async def test_what_a_merchant_wrote_is_in_no_report() -> None:
+    table = next(each for each in MERGED if each.name == "subscription")
+    of_log, of_table = (
+        tuple(cell if name == "metadata" else b"\0" * 16 for name, _ in table.columns)
+        for cell in (b'{"id":"Ana"}', b'{"id":"Eva"}')
+    )
+    (found,) = differences(table, uuid4(), {}, [of_log], [of_table])
+    assert (found.column, found.expected, found.found) == ("metadata", None, None)
 
 
 async def test_a_broken_fold_is_named(

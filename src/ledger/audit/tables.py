@@ -60,7 +60,10 @@ _SHOWN_MEMBERS: Final = frozenset(
         "lateDeposit", "invoiceStatus", "createdAt", "updatedAt", "dueDate", "id",
     }
 )  # fmt: skip
+_MERCHANTS_OWN: Final = frozenset({"metadata"})
+"""The objects of merchants, whose members can have any name: what is in them may be personal."""
 _MEMBERS_MAX: Final = 5
+"""How many members of a cell are named of those whose values are shown, and of the others."""
 
 # The merchants are named twice: the order of two columns bounds neither of them in a table that has no such index.
 _QUERY: Final = sql.SQL(
@@ -209,13 +212,16 @@ def _shown(column: str, kind: str, should: Any, found: Any) -> Iterator[tuple[st
     if kind in _ALWAYS_SHOWN or column in _SHOWN:
         yield column, _text(kind, should), _text(kind, found)
         return
-    members = _members(should, found) if kind == "bytea" else None
+    members = _members(should, found) if kind == "bytea" and column not in _MERCHANTS_OWN else None
     if not members:
         yield column, None, None
         return
-    for name, wanted, there in members[:_MEMBERS_MAX]:
-        is_shown = name.rpartition(".")[2] in _SHOWN_MEMBERS
-        yield f"{column}.{name}", wanted if is_shown else None, there if is_shown else None
+    shown = [member for member in members if member[0].rpartition(".")[2] in _SHOWN_MEMBERS]
+    others = [member for member in members if member not in shown]
+    for name, wanted, there in shown[:_MEMBERS_MAX]:
+        yield f"{column}.{name}", wanted, there
+    for name, *_ in others[:_MEMBERS_MAX]:
+        yield f"{column}.{name}", None, None
 
 
 def _members(should: Any, found: Any) -> list[tuple[str, str, str]] | None:
