@@ -414,7 +414,7 @@ async def test_the_first_orders_are_explained(full: Shop, database_url: str, con
     )
     found = await rebuild(database_url, full.journal.reader, writes=False)
     assert len({change.order_id for change in found.orders}) == 20
-    assert {change.field for change in found.orders} == {"amountPaid"}
+    assert {change.field for change in found.orders} == {"amountPaid", "status"}
     await connection.execute("update payment_order set status = 'x', head = '' where external_id = 'paid'")
     await connection.execute("delete from payment_order where external_id = 'split'")
     by_field: dict[str, Any] = {}
