@@ -173,17 +173,12 @@ def described_parameters(parameters: Parameters) -> tuple[Json, ...]:
 
 
 def _described(name: str, description: str, schema: Json) -> Json:
-    # Forms send a parameter without a value if they have none: it counts as absent.
-    parameter: Json = {
-        "name": name,
-        "in": "query",
-        "description": description,
-        "allowEmptyValue": True,
-        "schema": schema,
-    }
+    parameter: Json = {"name": name, "in": "query", "description": description}
     if description.startswith(_REQUIRED):
         parameter |= {"description": description.removeprefix(_REQUIRED), "required": True}
-        del parameter["allowEmptyValue"]
+    elif name not in _NEVER_EMPTY:  # forms send a parameter without a value if they have none: it counts as absent
+        parameter["allowEmptyValue"] = True
+    parameter["schema"] = schema
     return parameter | {"style": "form", "explode": False} if schema.get("type") == "array" else parameter
 
 
