@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -78,10 +79,10 @@ async def test_money_is_captured_when_the_clock_is_moved_past_the_delay(
 
 
 async def test_a_worker_captures_after_the_merchants_delay_in_real_time(
-    ledger: Ledger, merchant: Actor, database_url: str
+    ledger: Ledger, merchant: Actor, database_url: str, tmp_path: Path
 ) -> None:
     await change_settings(ledger, Actor(merchant_id=merchant.merchant_id), {"capture_delay_seconds": 1})
-    settings = Settings(database_url=database_url, master_key=MASTER_KEY)
+    settings = Settings(database_url=database_url, master_key=MASTER_KEY, data_dir=tmp_path)
     stop, ready = asyncio.Event(), asyncio.Event()
     workers = [asyncio.create_task(run(settings, ready.set, stop)) for _ in range(2)]
     await ready.wait()

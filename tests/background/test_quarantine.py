@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from uuid import UUID
 
 import psycopg
@@ -201,11 +202,13 @@ async def test_a_message_whose_order_cannot_be_read_delays_no_other(
         assert (await messages.receive_and_apply(messages_sent[0])).handled_at is not None
 
 
-async def test_the_worker_continues_and_counts_the_merchants_in_quarantine(ledger: Ledger, database_url: str) -> None:
+async def test_the_worker_continues_and_counts_the_merchants_in_quarantine(
+    ledger: Ledger, database_url: str, tmp_path: Path
+) -> None:
     merchants = [await register(ledger) for _ in range(2)]
     made = [await held_order(ledger, actor) for actor in merchants]
     stop = asyncio.Event()
-    settings = Settings(database_url=database_url, master_key=MASTER_KEY)
+    settings = Settings(database_url=database_url, master_key=MASTER_KEY, data_dir=tmp_path)
 
     async def until(orders: set[str], aside: float) -> None:
         async with asyncio.timeout(30):

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_the_other_parts_end_before_their_connections_where_one_fails(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+    database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     ended: list[str] = []
 
@@ -32,7 +32,9 @@ async def test_the_other_parts_end_before_their_connections_where_one_fails(
 
     monkeypatch.setattr(ErasureSweep, "run", fail)
     monkeypatch.setattr(ReactionRunner, "run", wait)
-    settings = Settings(database_url=database_url, database_app_url=database_url, master_key="11" * 32)
+    settings = Settings(
+        database_url=database_url, database_app_url=database_url, master_key="11" * 32, data_dir=tmp_path
+    )
     with pytest.raises(LookupError):
         await asyncio.wait_for(run(settings, lambda: None, asyncio.Event()), 60)
     assert ended == ["reactions"]

@@ -9,6 +9,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from copy import copy
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -87,14 +89,15 @@ def database_url(databases: Databases, module_url: str) -> Iterator[str]:
 @asynccontextmanager
 async def opening(url: str) -> AsyncIterator[Open]:
     """Yields a function that opens ledgers on the database of `url`, each with connections of its own."""
-    settings = Settings(
-        database_url=url,
-        database_vault_url=url,
-        master_key=MASTER_KEY,
-        sandbox_deadline_s=0.5,
-        processor_timeout_s=20.0,
-    )
     async with AsyncExitStack() as stack:
+        settings = Settings(
+            database_url=url,
+            database_vault_url=url,
+            data_dir=Path(stack.enter_context(TemporaryDirectory())),
+            master_key=MASTER_KEY,
+            sandbox_deadline_s=0.5,
+            processor_timeout_s=20.0,
+        )
         yield lambda: stack.enter_async_context(open_ledger(settings))
 
 

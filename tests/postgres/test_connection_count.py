@@ -57,8 +57,8 @@ select application_name, count(*) from pg_stat_activity
 
 
 @pytest.fixture
-def settings(database_url: str) -> Settings:
-    return Settings(database_url=database_url, database_vault_url=database_url, master_key="11" * 32)
+def settings(database_url: str, tmp_path: Path) -> Settings:
+    return Settings(database_url=database_url, database_vault_url=database_url, data_dir=tmp_path, master_key="11" * 32)
 
 
 class Seen(Counter[str]):

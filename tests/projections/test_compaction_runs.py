@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -15,11 +16,11 @@ from ledger.settings import read_settings
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_worker_packs_the_lines_of_appends(shop: Shop, database_url: str) -> None:
+async def test_the_worker_packs_the_lines_of_appends(shop: Shop, database_url: str, tmp_path: Path) -> None:
     for n in range(20):
         await shop.order(f"order-{n}")
     stop, ready = asyncio.Event(), asyncio.Event()
-    settings = read_settings({"LEDGER_DATABASE_URL": database_url})
+    settings = read_settings({"LEDGER_DATABASE_URL": database_url, "LEDGER_DATA_DIR": str(tmp_path)})
     working = asyncio.create_task(worker.run(settings, ready.set, stop))
     await asyncio.wait_for(ready.wait(), 30)
     with psycopg.connect(database_url, autocommit=True) as connection:

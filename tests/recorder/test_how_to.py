@@ -73,7 +73,7 @@ async def test_the_program_of_the_page_counts_every_decline_once_although_it_is_
             assert time.monotonic() < end, f"it counted {counted()} of {total}"
             await asyncio.sleep(0.01)
 
-    async with open_ledger(Settings(database_url=module_url)) as ledger:
+    async with open_ledger(Settings(database_url=module_url, data_dir=tmp_path)) as ledger:
         actor = await register(ledger)
         env = os.environ | {
             "PERSISTENCE_MODULE": "ledger.recorder",
