@@ -107,9 +107,8 @@ class LogSealer(DatabaseClient):
         async with self._connected() as connection:
             await begin_trees(connection)
         is_behind = True
-        while (
-            is_behind and not stop.is_set()
-        ):  # a slice of each merchant; what they write meanwhile is the next round's
+        # A slice of each merchant, up to the end that its log has then: what is written meanwhile is the next round's.
+        while is_behind and not stop.is_set():
             is_behind, after = False, _FIRST
             while not stop.is_set():
                 began = time.monotonic()

@@ -38,15 +38,13 @@ async def export_log(trees: TreeReader, keys: LogKeys, merchant_id: UUID, place:
     """Writes a log up to its newest checkpoint as files, and compares its events, tiles and checkpoint meanwhile.
 
     Raises LogChanged if they differ, Unverified if no key of `keys` has signed the checkpoint, or it or a tile above
-    the hashes of events has other ones. The checkpoint is
-    written last: a folder with one is complete.
+    the hashes of events has other ones. The checkpoint is written last: a folder with one is complete.
     """
     assert place.checkpoint is not None, "a log without a checkpoint has no files"
     checkpoint = open_checkpoint(place.checkpoint.encode(), keys.verifiers(merchant_id))
     files = 0
     tree = CompactRange()
-    levels: list[list[bytes]] = [[] for _ in range(LEVELS + 1)]
-    """The roots of the full tiles below each level."""
+    levels: list[list[bytes]] = [[] for _ in range(LEVELS + 1)]  # the roots of the full tiles below each level
     for bundle in bundles_in(place.size):
         start = bundle.number * WIDTH
         entries = await trees.entries(merchant_id, start, start + bundle.width)
