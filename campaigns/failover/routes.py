@@ -50,6 +50,7 @@ def _haproxy(cluster: Cluster, port: int) -> str:
     path.write_text(
         f"""defaults
   mode tcp
+  retries 0
   timeout connect 2s
   timeout check 2s
   timeout client 24h

@@ -122,6 +122,29 @@ async def test_one_connection_that_opens_ends_the_pauses_of_the_others(
     assert not connections._pauses
 
 
+async def test_connections_that_are_lost_together_look_for_the_database_at_different_times(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        await asyncio.sleep(3600)
+
+    async def refused() -> Connection:
+        raise psycopg.OperationalError("a test")
+
+    monkeypatch.setattr(connections, "_pause_until_one_opens", pause)
+    looking = [asyncio.create_task(reconnect(f"test-{n}", refused)) for n in range(10)]
+    while len(pauses) < len(looking):  # noqa: ASYNC110 - no event
+        await asyncio.sleep(0)
+    for each in looking:
+        each.cancel()
+    await asyncio.gather(*looking, return_exceptions=True)
+    assert len(set(pauses)) == len(pauses)
+    assert all(connections._RETRY_FIRST_S / 2 <= seconds <= connections._RETRY_FIRST_S for seconds in pauses)
+
+
 @pytest.mark.parametrize("is_pipelined", [False, True])
 async def test_a_client_that_gave_up_a_commit_leaves_no_second_one_waiting(
     database_url: str, is_pipelined: bool, monkeypatch: pytest.MonkeyPatch

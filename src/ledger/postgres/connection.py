@@ -9,6 +9,7 @@ session, and a lost connection is resolved by ending its backend by pid. `postgr
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from itertools import count
@@ -256,7 +257,10 @@ async def require_none_waits(connection: psycopg.AsyncConnection[Any], name: str
 
 async def reconnect(name: str, open_one: Callable[[], Awaitable[Connection]]) -> Connection:
     """Returns the connection of this name that `open_one` opens, as soon as the database answers again. Retries without
-    end, with back-off, and at once where another connection of the process has opened.
+    end, with back-off and jitter, and at once where another connection of the process has opened.
+
+    All connections of a process are lost at the same moment. Without jitter they would all look at the same moments
+    too, up to a second apart, and a primary that is there would be found by none of them in between.
     """
     for tries in count():
         try:
@@ -264,7 +268,8 @@ async def reconnect(name: str, open_one: Callable[[], Awaitable[Connection]]) ->
         except psycopg.Error as fault:
             if isinstance(fault, TakesNoWrites) and tries % _LOG_EVERY == 0:
                 _log.error("database_read_only", of=name, reason=fault.reason)
-            await _pause_until_one_opens(back_off_s(tries, _RETRY_MAX_S, _RETRY_FIRST_S))
+            longest_s = back_off_s(tries, _RETRY_MAX_S, _RETRY_FIRST_S)
+            await _pause_until_one_opens(random.uniform(longest_s / 2, longest_s))
         else:
             _end_pauses()
             return connection
