@@ -17,6 +17,7 @@ from ledger.postgres import listener, pipeline
 from ledger.postgres.connection import Connection, QueryTimeout, SharedClient, TakesNoWrites, connect, reconnect
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.postgres.listener import Listener
+from ledger.postgres.silent_servers import has_ended
 from projections.lists.pool import ListPool
 
 pytestmark = pytest.mark.anyio
@@ -32,6 +33,18 @@ async def test_a_database_that_became_read_only_is_unavailable_and_a_wrong_state
         with pytest.raises(DatabaseUnavailable):
             async with client.turn() as connection:
                 await connection.execute("create table written ()")
+        async with client.turn() as connection:
+            assert await (await connection.execute("select 1")).fetchone() == (1,)
+
+
+async def test_no_request_fails_because_the_server_ended_an_idle_connection(database_url: str) -> None:
+    async with SharedClient(database_url, "test-ended") as client, await connect(database_url, "test") as other:
+        async with client.turn() as connection:
+            pid = connection.info.backend_pid
+        ended = await other.execute("select pg_terminate_backend(%s, 5000)", (pid,))
+        assert await ended.fetchone() == (True,)
+        async with connection.lock:
+            assert not has_ended(connection), "the answer of a statement under way is no end"
         async with client.turn() as connection:
             assert await (await connection.execute("select 1")).fetchone() == (1,)
 

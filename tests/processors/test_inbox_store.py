@@ -160,7 +160,7 @@ async def test_an_applied_message_is_not_claimed_beside_one_that_is_due(database
     assert await inbox.claim() == [opened(2)]
 
 
-async def test_a_claim_takes_from_each_merchant_in_turn(inbox: Inbox):
+async def test_a_claim_takes_from_each_merchant_in_turn(inbox: Inbox, database_url: str):
     busy, *others = sorted(uuid7() for _ in range(4))
     for n in range(50):
         await inbox.receive(opened(n, merchant_id=busy))
@@ -173,7 +173,7 @@ async def test_a_claim_takes_from_each_merchant_in_turn(inbox: Inbox):
         assert [m.merchant_id for _ in range(4) for m in await inbox.claim(1)] == [busy, *others]
         for merchant_id in others:
             await inbox.handled(opened(100, merchant_id=merchant_id))
-        with psycopg.connect(inbox._url, autocommit=True) as connection:
+        with psycopg.connect(database_url, autocommit=True) as connection:
             connection.execute("delete from processor_message where handled_at is not null")
 
 
@@ -213,11 +213,13 @@ async def test_the_next_message_of_an_order_is_claimed_when_the_lease_on_another
     assert await inbox.claim() == [opened(2, order_id=order_id)]
 
 
-async def test_a_message_that_another_one_wakes_keeps_the_lease_of_its_worker(inbox: Inbox, another: Inbox):
+async def test_a_message_that_another_one_wakes_keeps_the_lease_of_its_worker(
+    inbox: Inbox, another: Inbox, database_url: str
+):
     order_id = uuid7()
     await inbox.receive(won(order_id=order_id))
     await inbox.retry_later(won(order_id=order_id), "the dispute's opening")
-    all_due(inbox._url)
+    all_due(database_url)
     assert await inbox.claim() == [won(order_id=order_id)]
     await another.receive(opened(order_id=order_id))
     await another.handled(opened(order_id=order_id))

@@ -31,6 +31,7 @@ from ledger.postgres.silent_servers import (
     WatchedConnection,
     abort_connection,
     cut_if_silent,
+    has_ended,
 )
 
 T = TypeVar("T")
@@ -305,6 +306,9 @@ class DatabaseClient:
 
     The connection is open while the context lasts. It serves one task at a time.
 
+    A connection that the server ended while nothing used it, as a former primary does, is replaced before it is used:
+    no request fails because of it.
+
     A statement that it gave up may be a commit that waits for a synchronous standby. Until that has ended, no further
     connection is opened: each would leave another one waiting, until the server has no more.
     """
@@ -330,7 +334,10 @@ class DatabaseClient:
     async def _connected(self) -> AsyncIterator[Connection]:
         """Yields the connection. Raises DatabaseUnavailable, also for the block; the next call connects again."""
         try:
-            if self._connection is None or self._connection.closed:
+            if self._connection is not None and has_ended(self._connection):
+                await self._connection.close()
+                self._connection = None
+            if self._connection is None:
                 self._connection = await self._open()
             yield self._connection
         except UNAVAILABLE as fault:

@@ -114,6 +114,13 @@ def abort_connection(connection: psycopg.AsyncConnection[Any]) -> None:
         wire.shutdown(socket.SHUT_RDWR)
 
 
+def has_ended(connection: psycopg.AsyncConnection[Any]) -> bool:
+    """Returns whether the server has ended a connection: nothing else is sent to an idle one. What arrives while a
+    statement is under way is its answer.
+    """
+    return connection.closed or (not connection.lock.locked() and _has_unread(connection))
+
+
 def _has_unread(connection: psycopg.AsyncConnection[Any]) -> bool:
     unread = select.poll()
     unread.register(connection.fileno(), select.POLLIN)

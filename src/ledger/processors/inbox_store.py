@@ -6,7 +6,6 @@ repeated message and changes nothing; the inbox does not check for it.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -18,8 +17,7 @@ import psycopg
 import structlog
 from msgspec import Struct
 
-from ledger.postgres.connection import Connection, connect_unless_one_waits
-from ledger.postgres.faults import UNAVAILABLE, DatabaseUnavailable
+from ledger.postgres.connection import SharedClient
 from ledger.postgres.skip_scan import skip_scan
 from ledger.processors import messages
 from ledger.processors.messages import Message
@@ -158,20 +156,17 @@ class Inbox:
     """
 
     def __init__(self, url: str, *, lease_s: float = 30.0) -> None:
-        self._url = url
+        self._client = SharedClient(url, _NAME)
         self._lease_s = lease_s
-        self._connection: Connection | None = None
-        self._lock = asyncio.Lock()
         self._last = UUID(int=0)  # of the merchants with claimed messages
 
     async def __aenter__(self) -> Self:
         """Connects. Raises psycopg.OperationalError."""
-        self._connection = await connect_unless_one_waits(self._url, _NAME)
+        await self._client.__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._connection is not None:
-            await self._connection.close()
+        await self._client.stop()
 
     async def receive(self, message: Message) -> InboxEntry:
         """Stores a verified message and returns its entry.
@@ -257,13 +252,8 @@ class Inbox:
     async def _execute(
         self, statement: str, values: tuple[Any, ...] | Mapping[str, Any]
     ) -> psycopg.AsyncCursor[tuple[Any, ...]]:
-        async with self._lock:
-            try:
-                if self._connection is None or self._connection.closed:
-                    self._connection = await connect_unless_one_waits(self._url, _NAME)
-                return await self._connection.execute(statement, values)
-            except UNAVAILABLE as fault:
-                raise DatabaseUnavailable(type(fault).__name__) from fault
+        async with self._client.turn() as connection:
+            return await connection.execute(statement, values)
 
 
 def _lasting(message: Message) -> Message:

@@ -8,7 +8,6 @@ synchronous standby has it, as a new one is. Raise `ProcessorUnavailable` only f
 from __future__ import annotations
 
 import asyncio
-import select
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
@@ -27,6 +26,7 @@ from ledger.domain.money import ZERO, scaled
 from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection, connect_unless_one_waits
 from ledger.postgres.replication import wait_for_standbys
+from ledger.postgres.silent_servers import has_ended
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable, Request
 from ledger.processors.sandbox import charge_rows
 from ledger.processors.sandbox.charge_rows import TREATED, Mode
@@ -247,7 +247,7 @@ class CallExecutor:
         """Takes an idle connection out of the pool, and closes those that the server has ended meanwhile."""
         while self._idle:
             connection = self._idle.pop()
-            if not _has_news(connection):
+            if not has_ended(connection):
                 return connection
             await connection.close()
         return None
@@ -371,15 +371,6 @@ async def record(connection: Connection, results: Sequence[tuple[CallKey, str, C
     packed = [ENCODE_ARRAY[type_](column) for type_, column in zip(_RECORDED, columns, strict=True)]
     await connection.execute(_RECORD, packed)
     return [answer.decode() for answer in answers]
-
-
-def _has_news(connection: Connection) -> bool:
-    """Returns whether the server sent something to an idle connection: an idle one is sent only its end."""
-    if connection.closed:
-        return True
-    poll = select.poll()
-    poll.register(connection.fileno(), select.POLLIN)
-    return bool(poll.poll(0))
 
 
 async def fetch_one(connection: Connection, statement: str, values: tuple[object, ...]) -> tuple[Any, ...] | None:
