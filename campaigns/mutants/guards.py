@@ -2683,6 +2683,7 @@ WEBHOOKS: Final = (
 )
 
 _NUMBERING: Final = "src/ledger/background/reactions/numbering.py"
+_RUNNER: Final = "src/ledger/background/reactions/runner.py"
 _NUMBERING_TESTS: Final = "tests/background/test_numbering.py"
 _FEED_TESTS: Final = "tests/api/events/test_feed.py"
 
@@ -2712,6 +2713,30 @@ FEED: Final = (
         "not isinstance(fault, _OF_ONE_LOG):",
         "not isinstance(fault, UNREADABLE):",
         (f"{_NUMBERING_TESTS}::test_a_merchant_whose_events_cannot_be_numbered_delays_no_other",),
+    ),
+    Mutant(
+        "numbering-rests-after-a-round",
+        "while a machine is busy, fewer rounds of the numbering have more events each",
+        _RUNNER,
+        "max(_NUMBERING_REST_S, _NUMBERING_REST_OF_ROUND * took_s)",
+        "_NUMBERING_REST_S",
+        (f"{_NUMBERING_TESTS}::test_the_rest_after_a_round_follows_from_its_length",),
+    ),
+    Mutant(
+        "numbering-looks-again-after-the-rest",
+        "an event that follows another one is not late if its notification is lost",
+        _RUNNER,
+        "                growing = standing.near\n",
+        "",
+        (f"{_NUMBERING_TESTS}::test_while_events_follow_each_other_none_waits_for_a_notification",),
+    ),
+    Mutant(
+        "numbering-delayed-by-long-pasts",
+        "a merchant waits for a slice of other merchants' long pasts, and not for one of each",
+        _RUNNER,
+        "if time.monotonic() >= until_s:",
+        "if time.monotonic() < until_s:",
+        (f"{_NUMBERING_TESTS}::test_long_pasts_take_turns_and_the_others_wait_for_no_round_of_them",),
     ),
     Mutant(
         "numbers-wait-for-the-disk",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -17,7 +18,7 @@ from tests.operations.conftest import an_order, by_card, register
 from ledger.background.reactions import numbering
 from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.reactions.feed import Feed
-from ledger.background.reactions.numbering import EventNumbers, move_on
+from ledger.background.reactions.numbering import EventNumbers, Standing, move_on
 from ledger.background.reactions.runner import ReactionRunner
 from ledger.background.scheduler.jobs import Jobs
 from ledger.operations.context.inputs import Actor
@@ -104,7 +105,7 @@ async def test_a_merchant_without_an_endpoint_that_never_reads_the_feed_costs_a_
         return await execute(connection, query, *values, **options)
 
     class Numbers(EventNumbers):
-        async def among(self, connection: Connection, merchants: Sequence[UUID]) -> Any:
+        async def among(self, connection: Connection, merchants: Sequence[UUID]) -> Standing:
             looked.update(merchants)
             return await super().among(connection, merchants)
 
@@ -164,6 +165,84 @@ async def test_while_events_follow_each_other_none_waits_for_a_notification(
         rested.set()
         stop.set()
         await running
+
+
+async def test_long_pasts_take_turns_and_the_others_wait_for_no_round_of_them(
+    ledger: Ledger,
+    merchant: Actor,
+    dispatcher: Dispatcher,
+    jobs: Jobs,
+    connection: Connection,
+    database_url: str,
+    monkeypatch: Any,
+) -> None:
+    monkeypatch.setattr(numbering, "_EVENTS_AT_ONCE", 20)
+    monkeypatch.setattr("ledger.background.reactions.runner._FAR_S", 0.0)
+    healthy, long = merchant, [await register(ledger) for _ in range(3)]
+    for each in (healthy, *long):
+        await begun(database_url, ledger, each)
+    for n in range(9):
+        for each in long:
+            await create_order(ledger, each, an_order(str(n), by_card()))
+    stop, advanced = asyncio.Event(), list[UUID]()
+    ids = [each.merchant_id for each in long]
+
+    class Numbers(EventNumbers):
+        async def advance(self, connection: Connection, merchant_id: UUID) -> bool:
+            advanced.append(merchant_id)
+            if merchant_id in ids and advanced.count(healthy.merchant_id) < 3:
+                await create_order(ledger, healthy, an_order(f"among-{len(advanced)}", by_card()))
+                runner._grown_unnumbered.add(healthy.merchant_id)
+            return await super().advance(connection, merchant_id)
+
+    numbers = Numbers(ledger.journal)
+    runner = ReactionRunner(database_url, dispatcher, jobs, numbers)
+
+    async def rest(_: asyncio.Event, __: float) -> None:
+        if await numbers.behind(connection) == []:
+            stop.set()
+
+    monkeypatch.setattr("ledger.background.reactions.runner.pause", rest)
+    await runner._number(numbers, connection, stop)
+    assert advanced[:6:2] == ids, "long pasts take turns"
+    assert advanced[1:6:2] == [healthy.merchant_id] * 3, "and the others wait for one slice alone"
+    for each in (healthy, *long):
+        ((position, sequence, head),) = rows(database_url, _PLACE, each.merchant_id)
+        assert position == head
+        assert [row[0] for row in rows(database_url, _EVENTS, each.merchant_id)] == list(range(1, sequence + 1))
+
+
+@pytest.mark.parametrize(("took_s", "rest_s"), [(0.0, 0.05), (0.03, 0.12), (1.0, 0.25)])
+async def test_the_rest_after_a_round_follows_from_its_length(
+    ledger: Ledger,
+    merchant: Actor,
+    dispatcher: Dispatcher,
+    jobs: Jobs,
+    connection: Connection,
+    database_url: str,
+    monkeypatch: Any,
+    took_s: float,
+    rest_s: float,
+) -> None:
+    await begun(database_url, ledger, merchant)
+    await create_order(ledger, merchant, an_order("0", by_card()))
+    now_s, stop, rests = 1_000.0, asyncio.Event(), list[float]()
+
+    class Numbers(EventNumbers):
+        async def advance(self, connection: Connection, merchant_id: UUID) -> bool:
+            nonlocal now_s
+            now_s += took_s
+            return await super().advance(connection, merchant_id)
+
+    async def rest(_: asyncio.Event, seconds: float) -> None:
+        rests.append(seconds)
+        stop.set()
+
+    monkeypatch.setattr("ledger.background.reactions.runner.time", SimpleNamespace(monotonic=lambda: now_s))
+    monkeypatch.setattr("ledger.background.reactions.runner.pause", rest)
+    numbers = Numbers(ledger.journal)
+    await ReactionRunner(database_url, dispatcher, jobs, numbers)._number(numbers, connection, stop)
+    assert rests == [pytest.approx(rest_s)]
 
 
 async def test_a_crash_before_the_commit_leaves_no_number_and_none_is_given_twice(

@@ -76,10 +76,10 @@ select f.merchant_id from event_feed f join merchant_head h using (merchant_id)
  order by f.since, f.merchant_id limit %(limit)s
 """
 
-# Those of these merchants that are numbered, those that began first before the others, each with whether its log goes
-# on after what is numbered.
+# Those of these merchants that are numbered, those that began first before the others, each with how many events its
+# log has after what is numbered.
 _NUMBERED: Final = """
-select f.merchant_id, h.position > f.position from event_feed f join merchant_head h using (merchant_id)
+select f.merchant_id, h.position - f.position from event_feed f join merchant_head h using (merchant_id)
  where f.merchant_id = any(%s) order by f.since, f.merchant_id
 """
 
@@ -140,6 +140,16 @@ _SKIPPED: Final = 1_000_000
 """How many numbers are left out if the machine's clock is behind."""
 
 
+class Standing(Struct, frozen=True):
+    """Merchants that are numbered, by what their logs have without a number: at most a slice (`near`), more (`far`), or
+    nothing that is to be numbered now (`others`), because it has numbers or they are in quarantine.
+    """
+
+    near: Sequence[UUID]
+    far: Sequence[UUID]
+    others: Sequence[UUID]
+
+
 class _Command(Struct, frozen=True):
     """The events of a command of streams that have public events, and the last position among them."""
 
@@ -182,7 +192,11 @@ class EventNumbers:
         A merchant whose log cannot be read or numbered is put in quarantine. The connection is in autocommit. Raises
         psycopg.Error, a Fault.
         """
-        behind = await self.behind(connection) if merchants is None else (await self.among(connection, merchants))[0]
+        if merchants is None:
+            behind = await self.behind(connection)
+        else:
+            standing = await self.among(connection, merchants)
+            behind = (*standing.near, *standing.far)
         for merchant_id in behind:
             await self.advance(connection, merchant_id)
         return bool(behind)
@@ -199,15 +213,23 @@ class EventNumbers:
             self.quarantine.keep_only([(NAME, merchant_id) for merchant_id in (*quarantined, *found)])
         return found
 
-    async def among(self, connection: Connection, merchants: Sequence[UUID]) -> tuple[Sequence[UUID], Sequence[UUID]]:
-        """Returns those of these merchants that have events without a number, and the others that are numbered: all of
-        whose events another process has numbered, or that are in quarantine. Raises psycopg.Error.
+    async def among(self, connection: Connection, merchants: Sequence[UUID]) -> Standing:
+        """Returns how far those of these merchants are that are numbered. Raises psycopg.Error.
 
         Those that are not numbered, because they have no endpoint and never read the feed, cost nothing further.
         """
         rows = await (await connection.execute(_NUMBERED, (merchants,))).fetchall()
-        behind = [merchant_id for merchant_id, is_behind in rows if is_behind and not self.is_quarantined(merchant_id)]
-        return behind, [merchant_id for merchant_id, _ in rows if merchant_id not in behind]
+        near: list[UUID] = []
+        far: list[UUID] = []
+        others: list[UUID] = []
+        for merchant_id, events in rows:
+            if events == 0 or self.is_quarantined(merchant_id):
+                others.append(merchant_id)
+            elif events > _EVENTS_AT_ONCE:
+                far.append(merchant_id)
+            else:
+                near.append(merchant_id)
+        return Standing(near, far, others)
 
     def is_quarantined(self, merchant_id: UUID) -> bool:
         """Returns whether a merchant's log could not be read, and is not to be read again yet."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
@@ -44,9 +45,8 @@ _REST_S: Final = 0.25
 
 _NUMBERING_REST_S: Final = 0.05
 _NUMBERING_REST_OF_ROUND: Final = 4
-"""How long the numbering rests after a round, which costs its statements however little it finds: four times as long as
-that took, so that on a busy machine fewer rounds have more events each, between 50 ms and `_REST_S`.
-"""
+_FAR_S: Final = 0.1
+"""For how long slices of long pasts are numbered, at least one, before the other logs that have grown meanwhile."""
 
 # Reactions have seen everything that had been appended by then. Read before the sweep, written after it.
 _NOW: Final = "select now()"
@@ -63,6 +63,15 @@ OnNumbered = Callable[[Collection[UUID]], None]
 
 
 def _ignore(_: Collection[UUID]) -> None: ...
+
+
+def rest_of_round(took_s: float) -> float:
+    """Returns how long the numbering rests after a round, which costs its statements however little it finds.
+
+    Four times as long as that took, so that on a busy machine fewer rounds have more events each, between 50 ms and
+    `_REST_S`.
+    """
+    return min(max(_NUMBERING_REST_S, _NUMBERING_REST_OF_ROUND * took_s), _REST_S)
 
 
 class ReactionRunner:
@@ -155,10 +164,11 @@ class ReactionRunner:
         """Numbers public events, on a connection of its own: a long past delays no reaction.
 
         A log that has grown is looked at again after the rest, until it has not: while events follow each other, none
-        waits for a notification.
+        waits for a notification. Long pasts take turns, and let every other log be numbered before they go on.
         """
         everywhere_at = 0.0
         growing: Sequence[UUID] = ()
+        far = deque[UUID]()  # whose logs have more than a slice without numbers
         while not stop.is_set():
             self._wake_numbering.clear()
             grown, self._grown_unnumbered = self._grown_unnumbered, set()
@@ -168,17 +178,34 @@ class ReactionRunner:
                 everywhere_at = began_s + _LOOK_EVERYWHERE_S
                 looked_at.update(await numbers.behind(connection))
             growing = ()
-            if looked_at:
-                growing, others = await numbers.among(connection, sorted(looked_at))
-                if numbered := grown.intersection(others):
+            if looked_at := looked_at.difference(far):
+                standing = await numbers.among(connection, sorted(looked_at))
+                if numbered := grown.intersection(standing.others):
                     self._on_numbered(numbered)
-            if growing:
-                goes_on = await self._number_all(numbers, connection, growing)
-                took_s = 0.0 if goes_on else time.monotonic() - began_s
-                await pause(stop, min(max(_NUMBERING_REST_S, _NUMBERING_REST_OF_ROUND * took_s), _REST_S))
+                await self._number_all(numbers, connection, standing.near)
+                growing = standing.near
+                far.extend(standing.far)
+            rest_s = rest_of_round(time.monotonic() - began_s)
+            if far:
+                growing = [*growing, *await self._number_far(numbers, connection, far)]
+                rest_s = _NUMBERING_REST_S / max(1, len(far))  # one rest for a slice of each
+            if growing or far:
+                await pause(stop, rest_s)
             else:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._wake_numbering.wait(), max(0.0, everywhere_at - time.monotonic()))
+
+    async def _number_far(self, numbers: EventNumbers, connection: Connection, far: deque[UUID]) -> list[UUID]:
+        """Numbers slices of these merchants' logs in turn, for `_FAR_S`. Removes and returns those with no more."""
+        until_s = time.monotonic() + _FAR_S
+        ended: list[UUID] = []
+        while far:
+            merchant_id = far.popleft()
+            goes_on = await self._number_all(numbers, connection, [merchant_id])
+            (far if goes_on else ended).append(merchant_id)
+            if time.monotonic() >= until_s:
+                break
+        return ended
 
     async def _number_all(self, numbers: EventNumbers, connection: Connection, behind: Sequence[UUID]) -> bool:
         """Numbers a slice of each of these merchants' logs. Returns whether one went on behind it."""
