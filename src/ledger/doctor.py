@@ -41,7 +41,7 @@ from ledger.postgres.embedded.data_dir import database
 from ledger.postgres.embedded.wal_store import WalStore, is_store
 from ledger.postgres.migrate import migrations
 from ledger.postgres.pooling import SessionsShared, is_pooled, pooler_limits, require_sessions
-from ledger.postgres.prepare import connections_allowed
+from ledger.postgres.prepare import connections_allowed, own_vault_url
 from ledger.postgres.registration import CLOCK, CLOCK_MAX_S, CLOCK_WARN_S, RUNNING, RunningProcess, ahead_s
 from ledger.postgres.replica import (
     WRITTEN,
@@ -57,6 +57,7 @@ from ledger.postgres.replication import STANDBYS, SURE, Standbys
 from ledger.security.secrets import (
     MASTER_KEY_NAME,
     Purpose,
+    Secrets,
     generates_master_key,
     load_processor_keys,
     load_sealing_keys,
@@ -93,12 +94,17 @@ select sealing_key_id, count(*) from {table} where sealing_key_id is not null gr
 """
 _SEALED: Final = (
     ("data_key", "customers", Purpose.DATA_KEY_WRAPPING),
-    ("vault_card", "saved cards", Purpose.CARD_KEY_WRAPPING),
     ("fiscal_issuer", "issuers of invoices", Purpose.ISSUER_KEY_WRAPPING),
     ("processor_account_key", "accounts with processors", Purpose.PROCESSOR_KEY_WRAPPING),
     ("webhook_secret", "webhook endpoints", Purpose.WEBHOOK_KEY_WRAPPING),
 )
-"""The tables with wrapped keys, what owns them, and the purpose of the sealing keys."""
+"""The tables with wrapped keys that their owner may read, what owns the keys, and the purpose of the sealing keys."""
+
+_CARD_KEYS: Final = _SEALING_KEYS.format(table="vault_card")
+_VAULT_ROLE: Final = """
+select has_table_privilege('vault_card', 'select'), 'ledger_vault_' || oid from pg_database
+ where datname = current_database()
+"""
 
 # Every stamped document, as its event has its files.
 _STAMPED: Final = "select merchant_id, data from event where topic = any(%s)"
@@ -150,9 +156,11 @@ def examine(environ: Mapping[str, str], *, files: bool = False, **flags: object)
             "database", "warn", f"{settings.data_dir} has none yet: `ledger serve` or `ledger migrate` makes it"
         )
         return
+    findings = list[Finding]()
     with _fault_as_finding() as faults, database(settings.database_url, settings.data_dir) as url:
         require_sessions(url)
-        yield from asyncio.run(_examine_database(settings, url, files=files))
+        asyncio.run(_examine_database(settings, url, findings, files=files))
+    yield from findings  # those before a fault too
     yield from faults
 
 
@@ -173,6 +181,10 @@ def _fault_as_finding() -> Iterator[list[Finding]]:
         reason = " ".join(str(failure).split())
         todo = "check LEDGER_DATABASE_URL, and that the server runs"
         faults.append(Finding("database", "fail", f"it does not answer: {reason}; {todo}"))
+    except psycopg.Error as refusal:
+        reason = " ".join(str(refusal).split())
+        todo = "check that LEDGER_DATABASE_URL names the role that owns the database"
+        faults.append(Finding("database", "fail", f"it refuses a check: {reason}; {todo}"))
 
 
 def _disk(data_dir: Path) -> Finding:
@@ -237,25 +249,31 @@ def _device(place: Path) -> int:
     return place.stat().st_dev
 
 
-async def _examine_database(settings: Settings, url: str, *, files: bool) -> list[Finding]:
+async def _examine_database(settings: Settings, url: str, findings: list[Finding], *, files: bool) -> None:
+    """Adds a finding per check to `findings`. Raises psycopg.Error at the first one that the database refuses."""
     async with await connect(url, "ledger-doctor") as connection:
-        findings = [_version(connection), await _durability(connection, settings), await _standbys(connection)]
+        findings.append(_version(connection))
+        findings.append(await _durability(connection, settings))
+        findings.append(await _standbys(connection))
         findings.append(await _clock(connection))
         if settings.read_database_url is not None:
             findings.append(await _replica(connection, settings, settings.read_database_url))
         schema = await _schema(connection)
-        findings += [schema, await _roles(connection, settings), await _archive(connection, settings)]
+        findings.append(schema)
+        findings.append(await _roles(connection, settings))
+        findings.append(await _archive(connection, settings))
         if is_pooled(connection, connection.server_pid):
             findings.append(await _pooler(connection, settings, url))
         if schema.state == "ok":
             if await is_divided(connection):
                 findings.append(await _shards(connection))
-            findings += [await _own_keys(connection, settings), await _services(connection)]
+            findings.append(await _own_keys(connection, settings, url))
+            findings.append(await _services(connection))
             findings += await _queues(connection, settings)
             if files:
-                findings += [await _documents(connection, settings), await _logos(connection)]
+                findings.append(await _documents(connection, settings))
+                findings.append(await _logos(connection))
                 findings.append(await _archived(connection, settings))
-        return findings
 
 
 def _version(connection: Connection) -> Finding:
@@ -380,8 +398,11 @@ async def _shards(connection: Connection) -> Finding:
     return Finding("shards", "ok", text)
 
 
-async def _own_keys(connection: Connection, settings: Settings) -> Finding:
-    """Returns whether the keys of the settings are those of this database: the master key, and every sealing key."""
+async def _own_keys(connection: Connection, settings: Settings, url: str) -> Finding:
+    """Returns whether the keys of the settings are those of this database: the master key, and every sealing key.
+
+    `url` is the owner's connection string, from which that of the vault's role follows.
+    """
     recorded = next(iter(await _rows(connection, _FINGERPRINT)), (None,))[0]
     if generates_master_key(settings):
         if recorded is None:
@@ -391,21 +412,50 @@ async def _own_keys(connection: Connection, settings: Settings) -> Finding:
         )
         return Finding("seals", "fail", lost)
     try:
-        own = load_secrets(settings).fingerprint
+        secrets = load_secrets(settings)
     except CannotRun as wrong:
         return Finding("seals", "fail", str(wrong))
+    own = secrets.fingerprint
     if recorded not in (None, own):
         wrong_key = f"the master key is the wrong one: its fingerprint is {own}, that of the database's is {recorded}"
         return Finding("seals", "fail", f"{wrong_key}; bring that key back")
-    lacking = []
+    lacking = list[str]()
     for table, holder, purpose in _SEALED:
-        known = SealingKeys(load_sealing_keys(settings, purpose)).ids
-        for sealing_key, count in await _rows(connection, _SEALING_KEYS.format(table=table)):
-            if sealing_key not in known:
-                lacking.append(f"{count} {holder} are sealed under {sealing_key}")
+        rows = await _rows(connection, _SEALING_KEYS.format(table=table))
+        lacking += _lacking(settings, purpose, holder, rows)
+    unread = ""
+    try:
+        rows = await _card_keys(connection, settings, url, secrets)
+        lacking += _lacking(settings, Purpose.CARD_KEY_WRAPPING, "saved cards", rows)
+    except psycopg.Error as fault:
+        unread = (
+            f"; those of saved cards were not read, because the vault's role cannot: {' '.join(str(fault).split())}"
+        )
     if lacking:
-        return Finding("seals", "fail", f"LEDGER_SEALING_KEYS lacks keys: {'; '.join(lacking)}. Bring them back")
+        lost = f"LEDGER_SEALING_KEYS lacks keys: {'; '.join(lacking)}. Bring them back{unread}"
+        return Finding("seals", "fail", lost)
+    if unread:
+        return Finding("seals", "warn", f"the master key and the other sealing keys are there{unread}")
     return Finding("seals", "ok", "the master key and every sealing key are there")
+
+
+def _lacking(settings: Settings, purpose: Purpose, holder: str, rows: list[tuple[Any, ...]]) -> list[str]:
+    """Returns what the settings lack. `rows` has the id of each sealing key, and how many keys it wraps."""
+    known = SealingKeys(load_sealing_keys(settings, purpose)).ids
+    return [f"{count} {holder} are sealed under {key}" for key, count in rows if key not in known]
+
+
+async def _card_keys(connection: Connection, settings: Settings, url: str, secrets: Secrets) -> list[tuple[Any, ...]]:
+    """Returns the sealing keys of saved cards, read as the vault's role: an owner that is no superuser may not.
+
+    Raises psycopg.Error.
+    """
+    may_read, role = await _row(connection, _VAULT_ROLE)
+    if may_read:
+        return await _rows(connection, _CARD_KEYS)
+    vault_url = settings.database_vault_url or own_vault_url(url, role, secrets)
+    async with await connect(vault_url, "ledger-doctor") as vault:
+        return await _rows(vault, _CARD_KEYS)
 
 
 async def _documents(connection: Connection, settings: Settings) -> Finding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from ledger.settings import Settings
 pytestmark = pytest.mark.anyio
 
 MASTER = {"LEDGER_MASTER_KEY": "11" * 32}
+CARD = "insert into vault_card values (%s, %s, %s, 'x', 'feed', 'x', 'x')"
 EVENT = "insert into event values (%s, %s, 1, 1, %s, now(), 'document-stamped.v1', %s, '{}')"
 
 
@@ -72,6 +74,38 @@ def test_each_missing_sealing_key_is_named(settings: Settings, statement: str, h
     found = examined(settings)["seals"]
     assert found.state == "fail"
     assert f"LEDGER_SEALING_KEYS lacks keys: 1 {holder} are sealed under feed" in found.text
+
+
+@pytest.fixture
+def modest(settings: Settings, database_url: str) -> Iterator[str]:
+    """An owner as the page about one's own Postgres makes it: no superuser, and without a right on card numbers."""
+    role = f"modest_{uuid4().hex[:8]}"
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(f"create role {role} login createrole")  # type: ignore[arg-type]
+        connection.execute(f"grant all on all tables in schema public to {role}")  # type: ignore[arg-type]
+        connection.execute(f"revoke all on vault_card from {role}")  # type: ignore[arg-type]
+        yield psycopg.conninfo.make_conninfo(database_url, user=role)
+        connection.execute(f"drop owned by {role}")  # type: ignore[arg-type]
+        connection.execute(f"drop role {role}")  # type: ignore[arg-type]
+
+
+def test_the_keys_of_saved_cards_are_read_as_the_role_of_the_vault(settings: Settings, modest: str) -> None:
+    change(settings, CARD, uuid4(), uuid4(), uuid4())
+    found = examined(settings, LEDGER_DATABASE_URL=modest)
+    assert (found["seals"].state, found["services"].text) == ("fail", "none runs")
+    assert "LEDGER_SEALING_KEYS lacks keys: 1 saved cards are sealed under feed" in found["seals"].text
+    nobody = psycopg.conninfo.make_conninfo(modest, user="nobody")
+    unread = examined(settings, LEDGER_DATABASE_URL=modest, LEDGER_DATABASE_VAULT_URL=nobody)["seals"]
+    assert unread.state == "warn"
+    assert "those of saved cards were not read, because the vault's role cannot: " in unread.text
+
+
+def test_a_role_without_a_right_is_one_finding_after_those_before_it(settings: Settings, modest: str) -> None:
+    change(settings, f"revoke all on master_key_fingerprint from {psycopg.conninfo.conninfo_to_dict(modest)['user']}")
+    found = examined(settings, LEDGER_DATABASE_URL=modest)
+    assert found["database"].text.startswith("it refuses a check: permission denied for table master_key_fingerprint; ")
+    assert found["database"].state == "fail"
+    assert found["roles"].state == "ok"
 
 
 def test_a_missing_role_of_the_vault_is_found(settings: Settings, database_url: str) -> None:

@@ -168,3 +168,16 @@ def test_a_partial_order_number_matches_no_order(ledger, row, database_url):
 def test_the_amounts_are_plain_numbers(ledger, row):
     text = json.dumps(ledger("replay", row[1], "--json").json)
     assert "E+" not in text
+
+
+def test_an_order_whose_customers_key_does_not_open_is_one_line(ledger, row, database_url):
+    merchant_id, order_id, _, _ = row
+    with psycopg.connect(database_url, autocommit=True) as operator:
+        turned = (
+            "update data_key set wrapped = set_byte(wrapped, 20, 255 - get_byte(wrapped, 20)) where merchant_id = %s"
+        )
+        operator.execute(turned, [merchant_id])
+        try:
+            assert "the data key of customer " in ledger("replay", order_id).one_line
+        finally:
+            operator.execute(turned, [merchant_id])

@@ -127,7 +127,7 @@ def errors_as_cannot_run() -> Iterator[None]:
     import psycopg
 
     from ledger.domain.rejections import Rejected
-    from ledger.journal.append import KeyUnavailable
+    from ledger.journal.append import KeyUnavailable, SealBroken
     from ledger.journal.event_archive import ArchiveUnavailable
     from ledger.postgres.faults import Fault
 
@@ -135,8 +135,8 @@ def errors_as_cannot_run() -> Iterator[None]:
         yield
     except Rejected as rejection:
         raise CannotRun(rejection.message) from None
-    except (KeyUnavailable, ArchiveUnavailable) as missing:
-        raise CannotRun(str(missing)) from missing
+    except (KeyUnavailable, SealBroken, ArchiveUnavailable) as unopened:
+        raise CannotRun(str(unopened)) from unopened
     except (Fault, psycopg.OperationalError) as failure:
         raise CannotRun(f"the database does not answer: {' '.join(str(failure).split())}") from failure
 

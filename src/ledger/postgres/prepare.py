@@ -293,9 +293,8 @@ def _role_urls(settings: Settings, owner_url: str, secrets: Secrets) -> tuple[st
                     _grant_tables(connection, role, f"{schema}_jobs")  # the queue of jobs, if it has its own schema
                 application_url = make_conninfo(owner_url, user=role, password=password)
             if vault_url is None and may_create:
-                password = secrets.key(Purpose.DATABASE_VAULT_ROLE).hex()
-                _provide_role(connection, vault_role, schema, password)
-                vault_url = make_conninfo(owner_url, user=vault_role, password=password)
+                _provide_role(connection, vault_role, schema, secrets.key(Purpose.DATABASE_VAULT_ROLE).hex())
+                vault_url = own_vault_url(owner_url, vault_role, secrets)
             _close_vault(connection, schema, _user_of(application_url), _user_of(vault_url))
     if not _can_log_in(application_url):
         _warn(f"{_reason(application_url)}, so the application runs as the owner: set LEDGER_DATABASE_APP_URL")
@@ -305,6 +304,11 @@ def _role_urls(settings: Settings, owner_url: str, secrets: Secrets) -> tuple[st
         vault_url = None
     assert application_url is not None, "the owner can log in"
     return application_url, vault_url
+
+
+def own_vault_url(owner_url: str, role: str, secrets: Secrets) -> str:
+    """Returns the connection string of the vault's role as the owner makes it, with a password from the master key."""
+    return make_conninfo(owner_url, user=role, password=secrets.key(Purpose.DATABASE_VAULT_ROLE).hex())
 
 
 def _close_vault(connection: psycopg.Connection, schema: str, application: str | None, vault: str | None) -> None:
