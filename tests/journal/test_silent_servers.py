@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 from campaigns.chaos.proxy import Proxy, proxied
@@ -105,6 +106,16 @@ async def test_an_answer_that_has_arrived_and_is_not_read_is_one(log_url: str) -
         assert cut_if_silent(idle)
         assert busy.closed
         assert idle.closed
+
+
+async def test_a_listener_that_waits_for_nothing_hears_nothing(log_url: str) -> None:
+    async with await connect(log_url, "test") as listening, await connect(log_url, "test") as asked:
+        await listening.execute("listen nothing")
+        since = time.monotonic()
+        assert [notification async for notification in listening.notifies(timeout=2 * SILENT_S)] == []
+        assert listening.is_silent_since(since)
+        assert cut_if_silent(asked)
+        assert listening.closed
 
 
 async def test_a_commit_that_was_cut_is_unknown_until_its_server_answers(

@@ -83,10 +83,9 @@ class WatchedConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
             self.pgconn.finish()
 
     async def wait(self, gen: PQGen[T], interval: float = WAIT_INTERVAL_S, timeout: float | None = None) -> T:  # noqa: ASYNC109 - psycopg's signature
-        try:
-            return await super().wait(gen, interval, timeout)
-        finally:
-            self._heard_s = time.monotonic()  # if it was lost instead, it does not count any more
+        result = await super().wait(gen, interval, timeout)
+        self._heard_s = time.monotonic()  # a wait that timed out, as a listener's does, heard nothing
+        return result
 
 
 _open: Final[WeakSet[WatchedConnection]] = WeakSet()
