@@ -40,6 +40,8 @@ DATABASE = tuple(
         "silent_servers",
         "skip_scan",
         "distribution",
+        "shards",
+        "merchant_transactions",
     )
 )
 STORE = ("ledger.journal.append", "ledger.journal.inline", *DATABASE, "ledger.telemetry.metrics", "ledger.ttl_cache")
@@ -78,7 +80,7 @@ PACKAGES = {
         (),
     ),
     ("ledger.recorder",): (  # the only one that knows the library
-        ("ledger.recorder", "ledger.domain.streams", "ledger.journal", "ledger.postgres.arrays", "ledger.postgres.connection", "ledger.postgres.distribution", "eventsourcing", "msgspec", "psycopg", "psycopg_pool"),
+        ("ledger.recorder", "ledger.domain.streams", "ledger.journal", "ledger.postgres.arrays", "ledger.postgres.connection", "ledger.postgres.distribution", "ledger.postgres.shards", "eventsourcing", "msgspec", "psycopg", "psycopg_pool"),
         (r"ledger\.journal\.(commit\.writer|reader)",),
     ),
     ("ledger.processors",): (

@@ -25,7 +25,6 @@ from ledger.background.scheduler.failed_jobs import failed_jobs
 from ledger.domain.streams import TOPICS
 from ledger.invoicing.files import DocumentFiles, FilesUnavailable, files_address
 from ledger.invoicing.logos import LogoWrong, encode_logo
-from ledger.journal.commit.shards import is_divided
 from ledger.journal.encryption.sealing_keys import SealingKeys
 from ledger.journal.event_archive import ArchiveUnavailable, EventArchive, file_key
 from ledger.postgres import archive_state
@@ -54,6 +53,7 @@ from ledger.postgres.replica import (
     written_in,
 )
 from ledger.postgres.replication import STANDBYS, SURE, Standbys
+from ledger.postgres.shards import is_divided
 from ledger.security.secrets import (
     MASTER_KEY_NAME,
     Purpose,

@@ -21,7 +21,6 @@ from ledger.invoicing.issuers import Issuers
 from ledger.invoicing.providers.sandbox import SandboxProvider
 from ledger.invoicing.self_invoice_links import PATH, SelfInvoiceLinks
 from ledger.journal.commit.shard_writers import ShardWriters
-from ledger.journal.commit.shards import is_divided
 from ledger.journal.commit.writer import Writer
 from ledger.journal.encryption.data_keys import DataKeys
 from ledger.journal.encryption.sealing_keys import SealingKeys
@@ -35,8 +34,9 @@ from ledger.operations.context.clock import Clock, MerchantClocks
 from ledger.operations.context.ledger import CallTimeouts, Ledger
 from ledger.operations.context.order_numbers import OrderNumbers
 from ledger.operations.context.webhooks import Webhooks
-from ledger.postgres.connection import SharedClient, connect
+from ledger.postgres.connection import connect
 from ledger.postgres.dataloader import DataLoader
+from ledger.postgres.shards import is_divided
 from ledger.processors.account_health import AccountHealth
 from ledger.processors.account_keys import AccountKeyStore
 from ledger.processors.card_references import CardReferences
@@ -288,12 +288,8 @@ async def _processors(
     simulated = None if settings.environment == "production" else await _simulated_accounts(settings, url, stack, trace)
 
     async def find_merchants() -> Sequence[UUID]:
-        client = SharedClient(url, "ledger-processor-accounts")
-        try:
-            async with client.turn() as connection:
-                return await merchants_with_accounts(connection)
-        finally:
-            await client.stop()
+        async with await connect(url, "ledger-processor-accounts") as connection:
+            return await merchants_with_accounts(connection)
 
     adapters = {name: kind.open for name, kind in accounts.kinds.items() if kind.takes_keys}
     return ConnectedAccounts(accounts, simulated, adapters, find_merchants, trace)

@@ -111,7 +111,7 @@ class Worker:
         self.url, self.ledger = url, ledger
         self.source = FeedReader(url, StateReader(ledger.journal.reader, Slices(rests=False)), bodies)
         self.sender = DeliverySender(url, ledger, self.source)
-        self.numbers = EventNumbers(ledger.journal)
+        self.numbers = EventNumbers(url, ledger.journal)
         self.task: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
 

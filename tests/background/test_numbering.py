@@ -55,11 +55,13 @@ async def test_the_same_log_has_the_same_numbers_in_slices_of_any_size_and_from_
 ) -> None:
     merchant_id = merchant.merchant_id
     await create_order(ledger, merchant, an_order("0", by_card()))
-    assert await EventNumbers(ledger.journal).sweep(connection) is False, "a merchant without a feed is not numbered"
+    assert await EventNumbers(database_url, ledger.journal).sweep(connection) is False, (
+        "a merchant without a feed is not numbered"
+    )
     await begun(database_url, ledger, merchant)
     for n in range(1, 4):
         await create_order(ledger, merchant, an_order(str(n), by_card()))
-    await caught_up(EventNumbers(ledger.journal), connection)
+    await caught_up(EventNumbers(database_url, ledger.journal), connection)
     expected = rows(database_url, _EVENTS, merchant_id)
     assert [row[0] for row in expected] == list(range(1, len(expected) + 1))
     ((position, sequence, head),) = rows(database_url, _PLACE, merchant_id)
@@ -68,7 +70,7 @@ async def test_the_same_log_has_the_same_numbers_in_slices_of_any_size_and_from_
         again(database_url, merchant_id)
         monkeypatch.setattr(numbering, "_EVENTS_AT_ONCE", events)
         monkeypatch.setattr(numbering, "_STREAMS_AT_ONCE", streams)
-        await caught_up(EventNumbers(ledger.journal), connection)
+        await caught_up(EventNumbers(database_url, ledger.journal), connection)
         found = rows(database_url, _EVENTS, merchant_id)
         if streams == 1:  # a command that is cut between its streams has its events in the order of those
             assert sorted(row[1] for row in found) == sorted(row[1] for row in expected)
@@ -109,7 +111,7 @@ async def test_a_merchant_without_an_endpoint_that_never_reads_the_feed_costs_a_
             looked.update(merchants)
             return await super().among(connection, merchants)
 
-    stop, numbers = asyncio.Event(), Numbers(ledger.journal)
+    stop, numbers = asyncio.Event(), Numbers(database_url, ledger.journal)
     running = asyncio.create_task(ReactionRunner(database_url, dispatcher, jobs, numbers, woken.update).run(stop))
     try:
         await until(lambda: bool(rows(database_url, "select from pg_stat_activity where query like 'listen%%'")))
@@ -149,7 +151,7 @@ async def test_while_events_follow_each_other_none_waits_for_a_notification(
     async def lost(*_: Any) -> None: ...
 
     monkeypatch.setattr("ledger.background.reactions.runner.pause", rest)
-    stop, numbers = asyncio.Event(), EventNumbers(ledger.journal)
+    stop, numbers = asyncio.Event(), EventNumbers(database_url, ledger.journal)
     running = asyncio.create_task(ReactionRunner(database_url, dispatcher, jobs, numbers).run(stop))
     try:
         await until(lambda: bool(rows(database_url, "select from pg_stat_activity where query like 'listen%%'")))
@@ -195,7 +197,7 @@ async def test_long_pasts_take_turns_and_the_others_wait_for_no_round_of_them(
                 runner._grown_unnumbered.add(healthy.merchant_id)
             return await super().advance(connection, merchant_id)
 
-    numbers = Numbers(ledger.journal)
+    numbers = Numbers(database_url, ledger.journal)
     runner = ReactionRunner(database_url, dispatcher, jobs, numbers)
 
     async def rest(_: asyncio.Event, __: float) -> None:
@@ -240,7 +242,7 @@ async def test_the_rest_after_a_round_follows_from_its_length(
 
     monkeypatch.setattr("ledger.background.reactions.runner.time", SimpleNamespace(monotonic=lambda: now_s))
     monkeypatch.setattr("ledger.background.reactions.runner.pause", rest)
-    numbers = Numbers(ledger.journal)
+    numbers = Numbers(database_url, ledger.journal)
     await ReactionRunner(database_url, dispatcher, jobs, numbers)._number(numbers, connection, stop)
     assert rests == [pytest.approx(rest_s)]
 
@@ -250,7 +252,7 @@ async def test_a_crash_before_the_commit_leaves_no_number_and_none_is_given_twic
 ) -> None:
     await begun(database_url, ledger, merchant)
     await create_order(ledger, merchant, an_order("0", by_card()))
-    numbers = EventNumbers(ledger.journal)
+    numbers = EventNumbers(database_url, ledger.journal)
     await connection.execute("set synchronous_commit = off")
     with monkeypatch.context() as patch:
         patch.setattr(numbering, "_NUMBER", numbering._NUMBER.replace("select true from moved", "select 1 / 0"))
@@ -282,7 +284,7 @@ async def test_a_restored_copy_goes_on_behind_every_number_that_may_have_been_se
         with psycopg.connect(database_url, autocommit=True) as owner:
             move_on(owner)
         await create_order(ledger, merchant, an_order(str(n), by_card()))
-        await caught_up(EventNumbers(ledger.journal), connection)
+        await caught_up(EventNumbers(database_url, ledger.journal), connection)
         numbers = [row[0] for row in rows(database_url, _EVENTS, merchant.merchant_id)]
         assert numbers == sorted(set(numbers))
         assert numbers[-1] >= lasts[-1] + 1_000_000
@@ -320,13 +322,13 @@ async def test_a_merchant_whose_events_cannot_be_numbered_delays_no_other(
       until_position, at) values (%(m)s, 1, %(m)s, 'x', %(m)s, %(m)s, 1, 1, 1, now())"""
     with psycopg.connect(database_url, autocommit=True) as owner:
         owner.execute(taken, {"m": merchant.merchant_id})
-    numbers = EventNumbers(ledger.journal)
+    numbers = EventNumbers(database_url, ledger.journal)
     await caught_up(numbers, connection)
     assert numbers.is_quarantined(merchant.merchant_id)
     assert len(rows(database_url, _EVENTS, other.merchant_id)) == numbers.numbered > 1
     with psycopg.connect(database_url, autocommit=True) as owner:
         owner.execute("delete from public_event where merchant_id = %s", [merchant.merchant_id])
-    await caught_up(EventNumbers(ledger.journal), connection)
+    await caught_up(EventNumbers(database_url, ledger.journal), connection)
     assert await numbers.behind(connection) == []
     assert numbers.quarantine.merchants == 1, "until it is to be tried again"
     monkeypatch.setattr(numbers.quarantine, "_now_s", lambda: time.monotonic() + 3600)

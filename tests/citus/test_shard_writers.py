@@ -15,6 +15,7 @@ from campaigns.citus.cluster import CitusCluster
 from eventsourcing.persistence import InfrastructureFactory, StoredEvent
 from msgspec.structs import replace
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from tests.citus.shards import WAITING, shard_to_move
 from tests.citus_server import SHARDS
 from tests.journal.small_log import DISTRIBUTE_SEEN, SEEN, SEEN_DDL, assert_log_is_whole, command, fetch, open_log
 from uuid_utils.compat import uuid4, uuid7
@@ -22,20 +23,15 @@ from uuid_utils.compat import uuid4, uuid7
 from ledger.domain.streams import ClaimKind
 from ledger.journal.append import Claim, ClaimTaken, CommitUnknown, VersionConflict
 from ledger.journal.commit.shard_writers import ShardWriters
-from ledger.journal.commit.shards import HOLD, hash_of
 from ledger.postgres.embedded.cluster import PORT
 from ledger.postgres.faults import DatabaseUnavailable
+from ledger.postgres.shards import HOLD, hash_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 MERCHANTS = 24
 SHARDS_OF = "select count(distinct get_shard_id_for_distribution_column('event', m)) from unnest(%s::uuid[]) as m"
 SHARDS_WITH_EVENTS = "select distinct get_shard_id_for_distribution_column('event', merchant_id) from event"
-# The workers on which something waits for a lock of Citus.
-WAITING = """
-select nodename from run_command_on_workers($$select count(*) from pg_locks where not granted and locktype = 'advisory'$$)
- where result <> '0'
-"""
 
 
 @pytest.fixture
@@ -219,19 +215,6 @@ async def written(writers: ShardWriters, merchants: Sequence[UUID]) -> None:
 def other_host(url: str, node: int) -> str:
     ((host,),) = fetch(url, "select nodename from pg_dist_node where nodeid <> %s and shouldhaveshards", node)
     return str(host)
-
-
-def shard_to_move(url: str, merchant: UUID) -> tuple[int, int, int]:
-    """Returns the shard of a merchant, its node and another one."""
-    (found,) = fetch(
-        url,
-        """
-        select p.shardid, n.nodeid, (select nodeid from pg_dist_node o where o.shouldhaveshards and o.groupid <> p.groupid)
-          from pg_dist_placement p join pg_dist_node n using (groupid)
-         where p.shardid = get_shard_id_for_distribution_column('event', %s)""",
-        merchant,
-    )
-    return found
 
 
 async def test_a_commit_is_found_after_its_connection_was_lost(writers: ShardWriters, log_url: str) -> None:

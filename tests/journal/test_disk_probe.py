@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import psycopg
 import pytest
+from tests.journal.small_log import writer_kind
 from tests.metric_values import metric_value
 
 from ledger.journal.commit import disk_probe
@@ -30,7 +31,7 @@ async def until(condition: Callable[[], bool]) -> None:
 async def test_a_journal_without_room_is_down_until_there_is_room(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal = Journal(database_url, Inline())
+    journal = Journal(database_url, Inline(), new_writer=writer_kind())
     await journal.start()
     try:
         async with journal.disk.probing(0.01):

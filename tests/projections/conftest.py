@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
+from tests.journal.small_log import writer_kind
 from tests.projections.shop import Shop
 from tests.sealing import data_keys
 
@@ -15,7 +16,7 @@ from projections.queries import Queries
 
 @pytest.fixture
 async def journal(database_url: str) -> AsyncIterator[Journal]:
-    journal = Journal(database_url, Inline(), data_keys(database_url))
+    journal = Journal(database_url, Inline(), data_keys(database_url), new_writer=writer_kind())
     await journal.start()
     yield journal
     await journal.stop()

@@ -63,6 +63,15 @@ async def _feed(settings: Settings, url: str, ledger: Ledger) -> AsyncIterator[F
         await events.stop()
 
 
+@asynccontextmanager
+async def _numbering(url: str, ledger: Ledger) -> AsyncIterator[EventNumbers]:
+    numbers = EventNumbers(url, ledger.journal)
+    try:
+        yield numbers
+    finally:
+        await numbers.stop()
+
+
 async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event) -> None:
     """Runs all parts of the worker until `stop` is set, and calls `ready` once they run.
 
@@ -87,11 +96,11 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
         open_lookup(url) as lookup,
         ReadMarks(url) as marks,
         _feed(settings, url, ledger) as events,
+        _numbering(url, ledger) as numbers,
         LogSealer(url, log_keys, checkpoint_files, every_s=settings.seal_s) as sealer,
         AuditRunner(settings, url) as audits,
     ):
         dispatcher = Dispatcher(ledger.journal, jobs, REACTIONS)
-        numbers = EventNumbers(ledger.journal)
         sender = DeliverySender(url, ledger, events)
         reactions = ReactionRunner(url, dispatcher, jobs, numbers, sender.wake)
         windows = Windows(margin_s=settings.recovery_margin_s, late_s=ledger.call_timeouts.not_found_late_s)

@@ -35,6 +35,7 @@ from ledger.postgres.silent_servers import (
 )
 
 T = TypeVar("T")
+C = TypeVar("C", bound="Connection")
 
 _log = structlog.get_logger()
 
@@ -45,7 +46,6 @@ _SETTINGS: Final = {
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
     "jit": "off",
-    "synchronous_commit": "on",  # the server's own may be weaker, also from a reload or a promotion on
     "plan_cache_mode": "force_generic_plan",
     "statement_timeout": "10s",
     "lock_timeout": _LOCK_TIMEOUT,
@@ -150,9 +150,7 @@ SET: Final = """
 select pg_is_in_recovery(), current_setting('transaction_read_only') = 'on', pg_backend_pid(),
        current_setting('citus.version', true) is not null,
        set_config(name, case when name = 'plan_cache_mode' and current_setting('citus.version', true) is not null
-                             then 'auto'
-                             when name = 'synchronous_commit' and current_setting(name) = 'remote_apply'
-                             then 'remote_apply' else value end, false)
+                             then 'auto' else value end, false)
   from unnest(%s::text[], %s::text[]) as s(name, value)
 """
 """Gives a session its settings. Returns whether its server is a standby, whether it can only be read, its process, and
@@ -162,8 +160,7 @@ As start-up options, a pooler would refuse or drop them, those of the connection
 count a session that may only read as a server that may only be read. The server is asked, because a pooler repeats what
 another server reported of itself before (`in_hot_standby`), and gives its clients pids of its own.
 
-Citus finds the shard of a statement by the values of its parameters, so that its plans cannot be generic. A server
-whose commits wait until the standby shows them keeps that.
+Citus finds the shard of a statement by the values of its parameters, so that its plans cannot be generic.
 """
 
 
@@ -218,7 +215,14 @@ async def connect(
     Postgres 17 or newer ends the connection at a transaction that takes longer than `transaction_max_s`, even while it
     waits for a client that is stopped in the middle of a transaction. No time-out of an older Postgres applies there.
     """
-    connection = await Connection.connect(url, row_factory=tuple_row, **connect_arguments(name))
+    return await connect_as(Connection, url, name, lock_timeout=lock_timeout, transaction_max_s=transaction_max_s)
+
+
+async def connect_as(
+    kind: type[C], url: str, name: str, *, lock_timeout: str = _LOCK_TIMEOUT, transaction_max_s: float | None = None
+) -> C:
+    """Opens a connection of this kind, as `connect` does."""
+    connection = await kind.connect(url, row_factory=tuple_row, **connect_arguments(name))
     connection.prepare_threshold = 0
     connection.prepared_max = None
     arrays.register(connection)

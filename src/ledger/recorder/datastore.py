@@ -18,11 +18,11 @@ from eventsourcing import persistence
 from psycopg import RawCursor
 from psycopg_pool import ConnectionPool
 
-from ledger.journal.commit.shards import HOLD, SHARDS, WRITE_TO_SHARDS, Shard, Shards, shards_in
 from ledger.journal.event_archive import NO_ARCHIVE, ArchiveUnavailable, EventArchive
 from ledger.postgres import arrays
 from ledger.postgres.connection import SET, connect_arguments
 from ledger.postgres.distribution import HEADS, is_distributed
+from ledger.postgres.shards import HOLD, SHARDS, WRITE_TO_SHARDS, Shard, Shards, shards_in
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Cursor = psycopg.Cursor[tuple[Any, ...]]

@@ -25,6 +25,7 @@ from psycopg import IsolationLevel
 
 from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection, DatabaseClient
+from ledger.postgres.merchant_transactions import MerchantTransactions
 from projections.binary import micros
 from projections.search.blocks import BLOCK_BYTES, Block, SearchLine, blocks, summary
 from projections.search.counts import Counted, SearchCounters
@@ -154,6 +155,11 @@ class SearchCompactor(DatabaseClient):
         self._block_bytes = block_bytes
         self._counted_from = counted_from
         self._has_lock = False
+        self._transactions = MerchantTransactions(url, "ledger-search-packing")
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self._transactions.stop()
+        await super().__aexit__(*exception)
 
     async def pack(self) -> int:
         """Does what is due now and returns for how many merchants: for none while another worker holds the lock.
@@ -169,8 +175,8 @@ class SearchCompactor(DatabaseClient):
             for (merchant_id,) in due:
                 more = True
                 while more:
-                    async with connection.transaction():
-                        more = await self._compact(connection, merchant_id)
+                    async with self._transactions.begin(connection, merchant_id) as on_its_server:
+                        more = await self._compact(on_its_server, merchant_id)
             return len(due)
 
     async def _open(self) -> Connection:

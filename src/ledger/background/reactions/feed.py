@@ -40,11 +40,12 @@ class Feed:
 
     def __init__(self, url: str, journal: Journal) -> None:
         self._client = SharedClient(url, "ledger-numbering")
-        self._numbers = EventNumbers(journal)
+        self._numbers = EventNumbers(url, journal)
 
     async def stop(self) -> None:
         """Disconnects."""
         await self._client.stop()
+        await self._numbers.stop()
 
     async def begin(self, merchant_id: UUID) -> None:
         """Begins a merchant's feed, if there is none. The worker numbers it."""

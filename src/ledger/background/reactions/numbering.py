@@ -40,6 +40,7 @@ from ledger.journal.reader import SeenEvent, StoredEvent
 from ledger.postgres.arrays import ENCODE_ARRAY, Array
 from ledger.postgres.connection import Connection
 from ledger.postgres.faults import Fault
+from ledger.postgres.merchant_transactions import MerchantTransactions
 from ledger.ttl_cache import TtlCache
 
 NAME: Final = "public-events"
@@ -125,13 +126,13 @@ select true from moved
 # Leaves out the numbers that may have been sent after the moment of a restored copy, by the clock: a second restore of
 # the same backup leaves out more. A feed that began after that moment begins behind them too.
 _MOVE_ON: Final = """
-with moved as (
-  update event_numbers set behind = greatest(
-    behind, (select coalesce(max(sequence), 0) from event_feed),
+update event_numbers set behind = greatest(
+    behind, %(last)s,
     floor(extract(epoch from clock_timestamp() - timestamptz '2026-01-01Z') * %(per_second)s)::int8) + %(skipped)s
-  returning behind)
-update event_feed set sequence = moved.behind from moved
+returning behind
 """
+_LAST_NUMBER: Final = "select coalesce(max(sequence), 0) from event_feed"
+_BEGIN_BEHIND: Final = "update event_feed set sequence = %s"
 _NUMBERS_PER_SECOND: Final = 1_000_000
 """More than can be numbered in a second, also of a long past whose feed has just begun: a backup may be restored twice
 within minutes. The numbers stay exact in JSON until the year 2311.
@@ -176,15 +177,21 @@ class _Place(Struct, frozen=True):
 class EventNumbers:
     """One process's share of the numbering. `numbered` counts the public events that it has numbered.
 
-    `quarantine` holds the merchants whose log cannot be read now.
+    `url` names the database of the connections that the methods take. `quarantine` holds the merchants whose log cannot
+    be read now. Call `stop` at the end.
     """
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, url: str, journal: Journal) -> None:
         self._reader, self._slices = journal.reader, journal.slices
+        self._transactions = MerchantTransactions(url, "ledger-numbering")
         # What is kept is never shown, and is gone within a minute.
         self._states = TtlCache[tuple[UUID, UUID], tuple[int, Any]](_STATES_MAX, _STATES_S)
         self.quarantine = Quarantine()
         self.numbered = 0
+
+    async def stop(self) -> None:
+        """Disconnects from the nodes of Citus."""
+        await self._transactions.stop()
 
     async def sweep(self, connection: Connection, merchants: Sequence[UUID] | None = None) -> bool:
         """Numbers a slice of each of these merchants, or of all, that have new events. Returns whether any had some.
@@ -259,7 +266,9 @@ class EventNumbers:
         announced: list[_Announced] = []
         for commands in _in_pieces(await self._commands(connection, merchant_id, place.position, until)):
             announced += await self._announced(connection, merchant_id, commands)
-        if await _write(connection, merchant_id, place, until, announced):
+        values = _numbers(merchant_id, place, until, announced)
+        moved = await self._transactions.execute(connection, merchant_id, _NUMBER, values)
+        if await moved.fetchone() is not None:  # no other process has moved it before
             self.numbered += len(announced)
         return until < place.head
 
@@ -386,12 +395,10 @@ def _folded(state: Any, event: SeenEvent) -> Any:
     return _KIND_OF_TOPIC[event.topic].evolve(state, event.event)
 
 
-async def _write(
-    connection: Connection, merchant_id: UUID, place: _Place, until: int, announced: Sequence[_Announced]
-) -> bool:
-    """Numbers these events and moves the cursor to `until`. Returns False if another process has moved it before."""
+def _numbers(merchant_id: UUID, place: _Place, until: int, announced: Sequence[_Announced]) -> Mapping[str, Any]:
+    """Returns the parameters of _NUMBER, which numbers these events and moves the cursor to `until`."""
     events = [each.event for each in announced]
-    values = {
+    return {
         "merchant_id": merchant_id,
         "after": place.position,
         "sequence": place.sequence,
@@ -412,8 +419,6 @@ async def _write(
         "statuses": ENCODE_ARRAY["text"]([_bytes(event.previous_status) for event in events]),
         "times": [each.at for each in announced],
     }
-    moved = await connection.execute(_NUMBER, values)
-    return await moved.fetchone() is not None
 
 
 def _uuids(ids: Iterable[UUID | None]) -> Array:
@@ -442,4 +447,10 @@ def event_id(merchant_id: UUID, position: int, kind: str, resource_id: UUID, at:
 
 def move_on(connection: psycopg.Connection) -> None:
     """Leaves out the numbers that may have been sent after the moment of a restored copy, of every merchant."""
-    connection.execute(_MOVE_ON, {"per_second": _NUMBERS_PER_SECOND, "skipped": _SKIPPED})
+    with connection.transaction():
+        last = connection.execute(_LAST_NUMBER).fetchone()
+        assert last is not None, "an aggregate has one row"
+        values = {"last": last[0], "per_second": _NUMBERS_PER_SECOND, "skipped": _SKIPPED}
+        behind = connection.execute(_MOVE_ON, values).fetchone()
+        assert behind is not None, "the installation has its row"
+        connection.execute(_BEGIN_BEHIND, behind)

@@ -21,7 +21,6 @@ from ledger.journal.commit import append_statement
 from ledger.journal.commit.batch import Batch
 from ledger.journal.commit.group_commit import STOP_PATIENCE_S, PendingAppend, reject_batch
 from ledger.journal.commit.locked_merchants import FREE_HEADS, LockedMerchants
-from ledger.journal.commit.shards import HOLD, WRITE_TO_SHARDS, Shard, Shards, read_shards
 from ledger.journal.commit.writer import STATEMENTS_MAX, AppendTo, Writer
 from ledger.journal.inline import InlineTable
 from ledger.postgres.arrays import ENCODE_ARRAY
@@ -29,6 +28,7 @@ from ledger.postgres.connection import Connection, SharedClient, connect
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.postgres.pipeline import Pipeline, Rows, Statement
 from ledger.postgres.replication import wait_for_standbys
+from ledger.postgres.shards import HOLD, WRITE_TO_SHARDS, Shard, Shards, read_shards
 
 _log = structlog.get_logger()
 

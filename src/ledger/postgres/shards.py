@@ -46,7 +46,7 @@ select set_config('citus.enable_manual_changes_to_shards', 'on', false),
 no plan of Citus.
 """
 
-_NAMED: Final = r"\b(from|join|into|update|on constraint)\s+({tables})(_pkey)?\b"
+_NAMED: Final = r'\b(from|join|into|update|on constraint)\s+("?)({tables})(_pkey)?\2(?![\w"])'
 _WORDS: Final = struct.Struct("<4I")
 _MASK: Final = 0xFFFFFFFF
 _SIGN: Final = 0x80000000
@@ -71,8 +71,13 @@ class Shard(Struct, frozen=True, eq=False):
 
     def statement(self, text: str) -> str:
         """Returns a statement for the tables of this shard."""
-        named = re.compile(_NAMED.format(tables="|".join(self.ids)))
-        return named.sub(lambda found: f"{found[1]} {found[2]}{found[3] or ''}_{self.ids[found[2]]}", text)
+        return _on_shard(self, text)
+
+
+@lru_cache(maxsize=4096)
+def _on_shard(shard: Shard, text: str) -> str:
+    named = re.compile(_NAMED.format(tables="|".join(shard.ids)))
+    return named.sub(lambda found: f"{found[1]} {found[3]}{found[4] or ''}_{shard.ids[found[3]]}", text)
 
 
 async def read_shards(connection: psycopg.AsyncConnection[Any], url: str) -> Sequence[Shard]:
@@ -91,15 +96,13 @@ def shards_in(rows: Iterable[tuple[Any, ...]], url: str) -> Sequence[Shard]:
 class Shards:
     """All shards as they were read last, in the order of their hashes, and the servers of the nodes that have them."""
 
-    def __init__(self) -> None:
-        self.servers: Mapping[int, str] = {}
-        self._all: Sequence[Shard] = ()
-        self._firsts: Sequence[int] = ()
+    def __init__(self, shards: Sequence[Shard] = ()) -> None:
+        self.replace(shards)
 
     def replace(self, shards: Sequence[Shard]) -> None:
         """Takes what was read later."""
         self._all, self._firsts = shards, [shard.first for shard in shards]
-        self.servers = {shard.node: shard.url for shard in shards}
+        self.servers: Mapping[int, str] = {shard.node: shard.url for shard in shards}
 
     def of(self, merchant_id: bytes) -> Shard:
         """Returns the shard of a merchant."""

@@ -1,0 +1,152 @@
+"""Transactions of one merchant each, on the server that has the merchant.
+
+On an ordinary Postgres they are those of the caller's connection. On Citus they are those of the node that has the
+merchant, on the tables of its shard, so that no commit has two phases and every statement of PostgreSQL is allowed:
+Citus refuses some of those that change rows, and plans others anew for each call.
+
+In a block, name the tables of `distribution.DISTRIBUTED` alone, as in any other statement: their names become those of
+the shard. A column that is named with its table has the table's alias.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final, Self
+from uuid import UUID
+
+import psycopg
+from psycopg import IsolationLevel
+from psycopg.abc import Params, Query
+from psycopg.pq.abc import PGconn
+from psycopg.rows import AsyncRowFactory, tuple_row
+from psycopg.sql import Composable
+
+from ledger.postgres.connection import Connection, connect_as
+from ledger.postgres.shards import HOLD, WRITE_TO_SHARDS, Shard, Shards, read_shards
+from ledger.postgres.silent_servers import has_ended
+
+_LOCK_TIMEOUT: Final = "1s"
+
+# Whether the coordinator knows a shard on a node.
+_IS_ON_NODE: Final = "select from pg_dist_placement where shardid = %s and groupid = %s"
+
+Values = Sequence[Any] | Mapping[str, Any]
+
+
+class ShardConnection(Connection):
+    """A connection to a node. Its statements are for the tables of `shard`. `url` names its server."""
+
+    def __init__(self, pgconn: PGconn, row_factory: AsyncRowFactory[Any] = tuple_row) -> None:
+        super().__init__(pgconn, row_factory)
+        self.shard: Shard | None = None
+        self.url = ""
+        self.cursor_factory = _ShardCursor
+
+
+class _ShardCursor(psycopg.AsyncCursor[Any]):
+    async def execute(
+        self, query: Query, params: Params | None = None, *, prepare: bool | None = None, binary: bool | None = None
+    ) -> Self:
+        return await super().execute(self._on_shard(query), params, prepare=prepare, binary=binary)
+
+    async def executemany(self, query: Query, params_seq: Any, *, returning: bool = False) -> None:
+        await super().executemany(self._on_shard(query), params_seq, returning=returning)
+
+    def _on_shard(self, query: Query) -> bytes:
+        assert isinstance(self.connection, ShardConnection), "it has no cursor of another kind"
+        shard = self.connection.shard
+        text = query.as_string(self.connection) if isinstance(query, Composable) else query
+        assert isinstance(text, str), "the statements of the program are texts"
+        return (text if shard is None else shard.statement(text)).encode()
+
+
+class MerchantTransactions:
+    """One task's connections for transactions of one merchant each.
+
+    `url` names the database; on Citus, its coordinator. A connection to a node is opened when it is first needed. Call
+    `stop` at the end.
+    """
+
+    def __init__(self, url: str, name: str, *, lock_timeout: str = _LOCK_TIMEOUT) -> None:
+        self._url, self._name, self._lock_timeout = url, name, lock_timeout
+        self._shards: Shards | None = None
+        self._is_read = False
+        self._nodes: dict[int, ShardConnection] = {}
+
+    async def stop(self) -> None:
+        """Disconnects from the nodes."""
+        while self._nodes:
+            _, node = self._nodes.popitem()
+            await node.close()
+
+    @asynccontextmanager
+    async def begin(self, connection: Connection, merchant_id: UUID) -> AsyncIterator[Connection]:
+        """Yields the connection for a transaction, which ends with the block and has the isolation of `connection`.
+
+        `connection` is one to the database of `url`, outside a transaction. Raises psycopg.Error; CannotConnectNow if
+        the merchant's shard has just moved to another node: nothing is written then.
+        """
+        shard = await self._shard_of(connection, merchant_id)
+        if shard is None:
+            async with connection.transaction():
+                yield connection
+            return
+        try:
+            node = await self._node(shard, connection.isolation_level)
+            node.shard = shard
+            async with node.transaction():
+                await self._hold(shard, node, connection)
+                yield node
+        except psycopg.OperationalError:
+            self._is_read = False  # it may have moved, or another server may be the node now
+            raise
+
+    async def execute(
+        self, connection: Connection, merchant_id: UUID, statement: str, values: Values
+    ) -> psycopg.AsyncCursor[Any]:
+        """Executes one statement as a transaction. Returns its cursor. Raises psycopg.Error."""
+        if await self._shard_of(connection, merchant_id) is None:
+            return await connection.execute(statement, values)
+        try:
+            return await self._executed(connection, merchant_id, statement, values)
+        except psycopg.errors.CannotConnectNow:  # it is on another node now
+            return await self._executed(connection, merchant_id, statement, values)
+
+    async def _executed(
+        self, connection: Connection, merchant_id: UUID, statement: str, values: Values
+    ) -> psycopg.AsyncCursor[Any]:
+        async with self.begin(connection, merchant_id) as node:
+            return await node.execute(statement, values)
+
+    async def _shard_of(self, connection: Connection, merchant_id: UUID) -> Shard | None:
+        """Returns a merchant's shard, None if Citus divides nothing."""
+        if not connection.has_citus:
+            return None
+        if not self._is_read:
+            found = await read_shards(connection, self._url)
+            self._shards = Shards(found) if found else None
+            self._is_read = True
+        return None if self._shards is None else self._shards.of(merchant_id.bytes)
+
+    async def _node(self, shard: Shard, isolation: IsolationLevel | None) -> ShardConnection:
+        node = self._nodes.get(shard.node)
+        if node is not None and (has_ended(node) or node.url != shard.url):
+            await node.close()
+            node = None
+        if node is None:
+            node = await connect_as(ShardConnection, shard.url, self._name, lock_timeout=self._lock_timeout)
+            node.url = shard.url
+            self._nodes[shard.node] = node
+            await node.execute(WRITE_TO_SHARDS)
+            await node.set_isolation_level(isolation)
+        return node
+
+    async def _hold(self, shard: Shard, node: ShardConnection, coordinator: Connection) -> None:
+        """Holds the shard where it is until the transaction ends. Raises CannotConnectNow if it is on another node."""
+        await node.execute(HOLD.format(shard=shard.id))
+        if node.isolation_level not in {None, IsolationLevel.READ_COMMITTED}:
+            # The snapshot may be older than the hold, and show the shard where it was. From now on it moves no more.
+            found = await coordinator.execute(_IS_ON_NODE, (shard.id, shard.node))
+            if await found.fetchone() is None:
+                raise psycopg.errors.CannotConnectNow(f"the shard {shard.id} is on another server now")

@@ -1,0 +1,112 @@
+"""Transactions of one merchant on the node of Citus that has it, while its shard moves and under both isolations."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from uuid import UUID
+
+import psycopg
+import pytest
+from psycopg import IsolationLevel
+from tests.citus.shards import WAITING, shard_to_move
+from tests.journal.small_log import fetch, open_log
+
+from ledger.postgres.connection import Connection, connect
+from ledger.postgres.merchant_transactions import MerchantTransactions
+
+pytestmark = [pytest.mark.anyio, pytest.mark.long]
+
+MOVE = "select citus_move_shard_placement(%s, %s, %s, 'block_writes')"
+BEGIN = "insert into event_feed (merchant_id, sequence, past) values (%s, 1, 0)"
+NUMBER = "update event_feed set sequence = sequence + 1 where merchant_id = %s returning sequence, pg_backend_pid()"
+SEQUENCE = "select sequence from event_feed where merchant_id = %s"
+
+
+@pytest.fixture
+async def connection(distributed_url: str) -> AsyncIterator[Connection]:
+    async with await connect(distributed_url, "test") as connection:
+        yield connection
+
+
+@pytest.fixture
+async def transactions(distributed_url: str) -> AsyncIterator[MerchantTransactions]:
+    transactions = MerchantTransactions(distributed_url, "test-node")
+    yield transactions
+    await transactions.stop()
+
+
+async def test_a_statement_runs_on_the_merchants_node_and_follows_its_shard(
+    transactions: MerchantTransactions, connection: Connection, distributed_url: str
+) -> None:
+    merchant = open_log(distributed_url)
+    await transactions.execute(connection, merchant, BEGIN, [merchant])
+    place = shard_to_move(distributed_url, merchant)
+    assert process_name(distributed_url, await number(transactions, connection, merchant)) == "test-node"
+    await connection.execute("set statement_timeout = 0")
+    await connection.execute(MOVE, place)
+    assert shard_to_move(distributed_url, merchant)[1] == place[2]
+    await number(transactions, connection, merchant)
+    assert fetch(distributed_url, SEQUENCE, merchant) == [(3,)], "nothing was written to the shard's former copy"
+
+
+async def test_a_block_that_fails_leaves_nothing(
+    transactions: MerchantTransactions, connection: Connection, distributed_url: str
+) -> None:
+    merchant = open_log(distributed_url)
+
+    async def begin_twice() -> None:
+        async with transactions.begin(connection, merchant) as node:
+            await node.execute(BEGIN, [merchant])
+            await node.execute(BEGIN, [merchant])
+
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        await begin_twice()
+    assert fetch(distributed_url, SEQUENCE, merchant) == []
+
+
+@pytest.mark.parametrize("isolation", [IsolationLevel.READ_COMMITTED, IsolationLevel.REPEATABLE_READ])
+async def test_a_transaction_that_waited_for_a_move_writes_nothing_to_the_former_node(
+    transactions: MerchantTransactions, connection: Connection, distributed_url: str, isolation: IsolationLevel
+) -> None:
+    merchant = open_log(distributed_url)
+    await connection.execute(BEGIN, [merchant])
+    await connection.set_isolation_level(isolation)
+    async with transactions.begin(connection, merchant):  # it knows the shards
+        pass
+    moved = False
+
+    async def write() -> None:
+        with pytest.raises(psycopg.errors.CannotConnectNow):
+            async with transactions.begin(connection, merchant):
+                assert moved, "it began while the shard moved"
+        async with transactions.begin(connection, merchant) as node:
+            await node.execute(NUMBER, [merchant])
+
+    async with await psycopg.AsyncConnection.connect(distributed_url) as mover:
+        await mover.execute(MOVE, shard_to_move(distributed_url, merchant))
+        writing = asyncio.create_task(write())
+        while not await asyncio.to_thread(fetch, distributed_url, WAITING):
+            assert not writing.done()
+        await mover.commit()
+        moved = True
+        await writing
+    assert fetch(distributed_url, SEQUENCE, merchant) == [(2,)]
+
+
+async def number(transactions: MerchantTransactions, connection: Connection, merchant: UUID) -> int:
+    """Takes the next number, and returns the process of the server that did it."""
+    row = await (await transactions.execute(connection, merchant, NUMBER, [merchant])).fetchone()
+    assert row is not None
+    return int(row[1])
+
+
+def process_name(url: str, pid: int) -> str:
+    """Returns the name of the connection that a process of a worker serves."""
+    names = fetch(
+        url,
+        "select result from run_command_on_workers(format($$select application_name from pg_stat_activity where pid = %%s$$, "
+        "%s::text)) where result <> ''",
+        pid,
+    )
+    return str(names[0][0])
