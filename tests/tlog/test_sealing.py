@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -302,6 +302,37 @@ async def test_a_replaced_key_signs_with_the_one_before(database_url: str) -> No
         with pytest.raises(Unverified):
             open_checkpoint(note.encode(), keys[0].verifiers(merchant_id))
     assert [str(each) for each in keys[2].verifiers(quiet)][1:] == [str(each) for each in keys[1].verifiers(quiet)]
+
+
+async def test_a_worker_looks_for_checkpoints_of_other_keys_when_it_connects_and_once_a_day(
+    database_url: str, tmp_path: Path
+) -> None:
+    merchant, changed = uuid4(), uuid4()
+    for merchant_id in (merchant, changed):
+        append(database_url, merchant_id, 5)
+    keys = [LogKeys("pay.example.com/v1/log", [bytes([n]) * 32]) for n in (1, 2)]
+
+    def signed_by() -> list[str]:
+        signers = execute(database_url, "select signed_by from log_checkpoint where merchant_id = %s", merchant)
+        return [each for (each,) in signers]
+
+    async with sealer_of(database_url, keys[1], folder=tmp_path) as sealer:
+        await sealer.round(asyncio.Event(), datetime(2026, 3, 1, tzinfo=UTC))
+        await sealer.seal(asyncio.Event())
+        forget = "update log_checkpoint set signed_by = 'x', note = 'x' where merchant_id = %s"
+        execute(database_url, forget, merchant)
+        await sealer.seal(asyncio.Event())
+        assert signed_by() == ["x"]
+        await sealer.round(asyncio.Event(), datetime(2026, 3, 2, tzinfo=UTC))
+        execute(database_url, forget, changed)
+        execute(database_url, "update log_tree set edge = '' where merchant_id = %s", changed)
+        for _ in range(2):  # what cannot be signed again is named by every round
+            await sealer.seal(asyncio.Event())
+            assert signed_by() == [keys[1].signed_by]
+            sealer.sample()
+            assert metric_value("ledger_log_changed_merchants", "api-0") == 1
+    await seal(database_url, keys[0])
+    assert signed_by() == [keys[0].signed_by]
 
 
 @pytest.mark.parametrize("keys", [[2, 1], [2]], ids=["the key before is known", "the key before is gone"])

@@ -66,6 +66,7 @@ class LogSealer(DatabaseClient):
         self._day: date | None = None  # the last one that began with a file of all checkpoints
         self._thinned: date | None = None
         self._is_compared = False
+        self._are_signed_by_keys_of_now = False  # the newest checkpoints, when they were looked at last
         self._known: dict[UUID, SignedCheckpoint] = {}  # the largest one of each log that was signed or read
         self._refused: dict[UUID, SignedCheckpoint] = {}  # what is outside of a log that is older, or another one
 
@@ -90,6 +91,7 @@ class LogSealer(DatabaseClient):
 
     async def _open(self) -> Connection:
         self._is_compared = False  # the server may be another one, whose log is older
+        self._are_signed_by_keys_of_now = False
         self._day = None  # the commit on the connection before may be done: the next file has all newest checkpoints
         return await super()._open()
 
@@ -120,7 +122,8 @@ class LogSealer(DatabaseClient):
                 )
                 after = taken[-1][0].merchant_id
                 await pause(stop, time.monotonic() - began)  # a long past leaves half of the time to the writers
-        await self._sign_again(stop, changed)
+        if not self._are_signed_by_keys_of_now:
+            await self._sign_again(stop, changed)
         self._changed = changed
         return list(signed.values())
 
@@ -273,6 +276,7 @@ class LogSealer(DatabaseClient):
         newest of every merchant. What cannot be written now is written the next time. Raises a Fault of the database.
         """
         if self._day != now.date():
+            self._are_signed_by_keys_of_now = False  # a worker with the keys of before may have run meanwhile
             async with self._connected() as connection:
                 newest = {each.merchant_id: each for each in await newest_checkpoints(connection)}
             known = {id_: _larger(each, newest.get(id_)) for id_, each in self._known.items()}
@@ -291,13 +295,15 @@ class LogSealer(DatabaseClient):
     async def _sign_again(self, stop: asyncio.Event, changed: set[UUID]) -> None:
         """Signs the newest checkpoints again that other keys have signed than those of now: a key was replaced.
 
-        Without those of the merchants in `changed`, and of logs that were changed, whose merchants it adds to them.
+        Without those of the merchants in `changed`, and of logs that were changed, whose merchants it adds to them: each
+        round looks at them again. Where there are none, the next look is that of the next connection or day.
         """
-        after = _FIRST
+        after, are_signed = _FIRST, True
         while not stop.is_set():
             async with self._connected() as connection, connection.transaction():
                 trees = await take_signed_otherwise(connection, after, self._keys.signed_by, _TREES_AT_ONCE)
                 if not trees:
+                    self._are_signed_by_keys_of_now = are_signed
                     return
                 signed = []
                 for each in await read_stored(connection, trees):
@@ -310,6 +316,7 @@ class LogSealer(DatabaseClient):
                         _note_changed(merchant_id, change, changed)
                 if signed:
                     await write_checkpoints(connection, signed, again=True)
+            are_signed = are_signed and len(signed) == len(trees)
             after = trees[-1].merchant_id
 
     def _sign(self, merchant_id: UUID, edge: CompactRange) -> SignedCheckpoint:
