@@ -3382,6 +3382,16 @@ PAST: Final = (
         (f"{_PAST_LISTS}::test_every_list_of_orders_is_that_of_then",),
     ),
     Mutant(
+        "cursor-of-other-filters",
+        "a page goes on in the list that its cursor is of",
+        "src/projections/lists/cursor.py",
+        "for name, value in filters.items() if value}",
+        "for name, value in filters.items() if value and not filters}",
+        (
+            "tests/api/orders/test_order_list_routes.py::test_a_cursor_belongs_to_the_filters_and_the_direction_of_its_list",
+        ),
+    ),
+    Mutant(
         "cursor-of-another-time",
         "the pages of a list are of one time",
         "src/projections/lists/cursor.py",

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 
 from projections.formats import Moment, encode, moment, moment_or_null
 from projections.lists.cursor import Cursor
-from projections.lists.paging import Pagination, page_parameters, paginated
+from projections.lists.paging import Pagination, cursor_behind, page_parameters, paginated
 
 _COLUMNS: Final = "created_at, audit_id, status, events, events_total, ended_at, violations, failure"
 _BEYOND: Final = "and (created_at, audit_id) < (%(after_at)s, %(after_id)s)"
@@ -93,7 +93,7 @@ def page_statement(merchant_id: UUID, query: AuditQuery) -> tuple[str, dict[str,
 
 def page_body(query: AuditQuery, rows: Sequence[tuple[Any, ...]]) -> bytes:
     """Returns the JSON of a page from the rows of its statement."""
-    shown, pagination = paginated(query, rows)
+    shown, pagination = paginated(query, rows, partial(cursor_behind, query))
     return encode(AuditPage(data=[document_of(*columns) for _, *columns in shown], pagination=pagination))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, Final
 from uuid import UUID
 
@@ -24,7 +24,7 @@ from ledger.journal.inline import InlineTable, Row
 from projections.binary import micros
 from projections.formats import Amount, Currency, Moment, encode, moment
 from projections.lists.cursor import Cursor
-from projections.lists.paging import Pagination, page_parameters, paginated
+from projections.lists.paging import Pagination, cursor_behind, page_parameters, paginated
 from projections.orders.invoices import CancellationDocument, cancellation_document
 
 _WRITE: Final = """
@@ -303,7 +303,7 @@ def page_statement(merchant_id: UUID, query: GlobalInvoiceQuery) -> tuple[str, d
 
 def page_body(query: GlobalInvoiceQuery, rows: Sequence[tuple[Any, ...]]) -> bytes:
     """Returns the JSON of a page from the rows of its statement."""
-    shown, pagination = paginated(query, rows)
+    shown, pagination = paginated(query, rows, partial(cursor_behind, query))
     documents: list[Any] = [Raw(document) for _, _, _, document in shown]
     return _encode(GlobalInvoicePage(data=documents, pagination=pagination))
 

@@ -25,7 +25,7 @@ from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
 from projections.binary import micros
 from projections.formats import Moment, moment, moment_or_null
-from projections.lists.cursor import CursorCodec
+from projections.lists.cursor import AnyCursor, CursorCodec
 from projections.lists.paging import Pagination, paginated
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -179,7 +179,7 @@ class SavedPaymentMethodPage(Struct, rename="camel"):
     pagination: Pagination
 
 
-class MethodCursor(Struct, frozen=True):
+class MethodCursor(AnyCursor, frozen=True):
     """The end of a page: its last method, and the number of methods up to and including that one."""
 
     is_default: bool

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, Final
 from uuid import UUID
 
@@ -23,7 +23,7 @@ from ledger.postgres.arrays import ENCODE_ARRAY
 from projections.binary import micros
 from projections.formats import Moment, encode, metadata_or_null, moment, number_or_null
 from projections.lists.cursor import Cursor
-from projections.lists.paging import Pagination, page_parameters, paginated
+from projections.lists.paging import Pagination, cursor_behind, page_parameters, paginated
 from projections.search.lines import FIELD_END, fold, fold_search
 
 # Writes the product's row as it is after the commit. Its id and the time of its creation never change.
@@ -213,6 +213,6 @@ def _statement(has_statuses: bool, has_search: bool, has_cursor: bool) -> str:
 
 def page_body(query: ProductQuery, rows: Sequence[tuple[Any, ...]]) -> bytes:
     """Returns the JSON of a page from the rows of its statement."""
-    shown, pagination = paginated(query, rows)
+    shown, pagination = paginated(query, rows, partial(cursor_behind, query))
     documents: list[Any] = [Raw(document) for _, _, _, document in shown]
     return msgspec.json.encode(ProductPage(data=documents, pagination=pagination))

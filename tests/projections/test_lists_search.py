@@ -150,8 +150,9 @@ async def test_a_text_that_every_order_contains_filters_nothing_until_one_order_
                 await packing.pack()
     for text, expected in (("PEDIDO-", 300), ("pedido-0", 100), ("do-2", 100), ("nowhere", 0), ("\n", 0)):
         assert await total(reader, shop, text) == expected, text
-    everywhere = await page(reader, shop, search="pedido", limit=3, offset=2)
-    assert everywhere == await page(reader, shop, limit=3, offset=2)
+    everywhere, all_ = [await page(reader, shop, limit=3, offset=2, search=text) for text in ("pedido", None)]
+    del everywhere["pagination"]["nextCursor"], all_["pagination"]["nextCursor"]  # which has the filters of its list
+    assert everywhere == all_
     await shop.order("other", order_number="OTHER")
     assert await total(reader, shop, "pedido-") == 300
     assert await total(reader, shop, "o") == 301

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from api import operation
-from api.decoding.query import PLACE_PARAMETERS, described_parameters, parse_parameters, parse_place
+from api.decoding.query import (
+    PLACE_PARAMETERS,
+    described_parameters,
+    parse_parameters,
+    parse_place,
+    refuse_cursor_of_another_list,
+)
 from api.http.dependencies import Dependencies
 from api.http.endpoint import AUDIT, ScopedOperation
 from api.http.request import ApiRequest
@@ -21,7 +27,9 @@ def parse_query(query: bytes) -> AuditQuery:
     place = errors.check(parse_place, given, CURSORS.parse)
     errors.refuse()
     assert place is not None, "what was not parsed was refused"
-    return AuditQuery(limit=place.limit, offset=place.offset, cursor=place.cursor)
+    asked = AuditQuery(limit=place.limit, offset=place.offset, cursor=place.cursor)
+    refuse_cursor_of_another_list(asked)
+    return asked
 
 
 async def list_audits(deps: Dependencies, request: ApiRequest) -> ApiResponse:

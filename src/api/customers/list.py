@@ -16,6 +16,7 @@ from api.decoding.query import (
     parse_parameters,
     parse_place,
     parse_text,
+    refuse_cursor_of_another_list,
 )
 from api.decoding.types import TEXT_MAX
 from api.http.dependencies import Dependencies
@@ -48,7 +49,7 @@ def parse_customer_query(query: bytes) -> CustomerQuery:
     email, external_id, search = [errors.check(parse_text, given, name) for name in ("email", "externalId", "search")]
     errors.refuse()
     assert place is not None, "what was not parsed was refused"
-    return CustomerQuery(
+    asked = CustomerQuery(
         email=email,
         external_id=external_id,
         search=search,
@@ -56,6 +57,8 @@ def parse_customer_query(query: bytes) -> CustomerQuery:
         offset=place.offset,
         cursor=place.cursor,
     )
+    refuse_cursor_of_another_list(asked)
+    return asked
 
 
 async def list_customers(deps: Dependencies, request: ApiRequest) -> ApiResponse:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 from urllib.parse import parse_qs, unquote_plus
 
 from msgspec import Struct
@@ -20,6 +20,7 @@ from api.decoding.types import TEXT_MAX
 from api.decoding.unknown_names import by_spelling, known_name, shown, spelling_of
 from api.errors import ApiError, FieldError, conflicting, invalid
 from api.operation import Json
+from projections.lists.cursor import AnyCursor, list_hash
 
 C = TypeVar("C")
 E = TypeVar("E", bound=StrEnum)
@@ -48,10 +49,17 @@ PLACE_PARAMETERS: Final[Parameters] = {
     ),
     "offset": ("The number of entries to skip.", {"type": "integer", "minimum": 0, "maximum": _WHOLE_MAX}),
     "cursor": (
-        "The `nextCursor` of the page before: the fastest way to read the next page.",
+        "The `nextCursor` of the page before, sent with the same filters: the fastest way to read the next page.",
         {"type": "string", "minLength": 1},
     ),
 }
+
+
+class ListQuery(Protocol):
+    """A page of a list, and its filters: a Struct."""
+
+    @property
+    def cursor(self) -> AnyCursor | None: ...
 
 
 class Place(Struct, Generic[C], frozen=True):
@@ -140,6 +148,12 @@ def parse_place(
         )
     errors.refuse()
     return Place(limit, offset, cursor)
+
+
+def refuse_cursor_of_another_list(query: ListQuery) -> None:
+    """Raises ApiError (400) if a page continues another list than its query asks for: one with other filters."""
+    if query.cursor is not None and query.cursor.list_hash not in (b"", list_hash(query)):
+        raise invalid("cursor", "must be the nextCursor of another page, sent with the filters of that page")
 
 
 def parse_text(given: Mapping[str, str], name: str) -> str | None:

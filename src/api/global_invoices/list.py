@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from api.decoding.query import PLACE_PARAMETERS, described_parameters, parse_parameters, parse_place
+from api.decoding.query import (
+    PLACE_PARAMETERS,
+    described_parameters,
+    parse_parameters,
+    parse_place,
+    refuse_cursor_of_another_list,
+)
 from api.http.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
 from api.http.request import ApiRequest
@@ -22,7 +28,9 @@ def parse_query(query: bytes) -> GlobalInvoiceQuery:
     place = errors.check(parse_place, given, CURSORS.parse)
     errors.refuse()
     assert place is not None, "what was not parsed was refused"
-    return GlobalInvoiceQuery(limit=place.limit, offset=place.offset, cursor=place.cursor)
+    asked = GlobalInvoiceQuery(limit=place.limit, offset=place.offset, cursor=place.cursor)
+    refuse_cursor_of_another_list(asked)
+    return asked
 
 
 async def list_global_invoices(deps: Dependencies, request: ApiRequest) -> ApiResponse:

@@ -20,6 +20,7 @@ from api.decoding.query import (
     parse_flag,
     parse_parameters,
     parse_text,
+    refuse_cursor_of_another_list,
 )
 from api.decoding.types import NUMBER_MAX, TEXT_MAX
 from api.errors import conflicting, invalid
@@ -115,6 +116,9 @@ def parse_order_query(query: bytes, now: datetime) -> OrderQuery:
     order = given.get("sortOrder", "desc").lower()
     if order not in ("asc", "desc"):
         errors.add(invalid("sortOrder", "must be asc or desc"))
+    cursor = None if place is None else place.cursor
+    if "sortOrder" in given and cursor is not None and cursor.ascending != (order == "asc"):
+        errors.add(invalid("cursor", "must be the nextCursor of another page with the same sortOrder"))
     statuses = errors.check(parse_choices, given, "status", OrderStatus)
     customer, search, external_id, email = [
         errors.check(parse_text, given, name) for name in ("customerId", "search", "externalId", "email")
@@ -135,7 +139,7 @@ def parse_order_query(query: bytes, now: datetime) -> OrderQuery:
         errors.add(conflicting("search", "asOf", "cannot be sent together: a search reads the present"))
     errors.refuse()
     assert place is not None, "what was not parsed was refused"
-    return OrderQuery(
+    asked = OrderQuery(
         statuses=statuses or (),
         customer=customer,
         related=bool(related),
@@ -156,6 +160,8 @@ def parse_order_query(query: bytes, now: datetime) -> OrderQuery:
         cursor=place.cursor,
         as_of=as_of,
     )
+    refuse_cursor_of_another_list(asked)
+    return asked
 
 
 def _parameters(query: bytes) -> tuple[Mapping[str, str], FieldErrors]:

@@ -14,6 +14,7 @@ from api.decoding.query import (
     parse_parameters,
     parse_place,
     parse_text,
+    refuse_cursor_of_another_list,
 )
 from api.decoding.types import TEXT_MAX
 from api.http.dependencies import Dependencies
@@ -46,13 +47,15 @@ def parse_product_query(query: bytes) -> ProductQuery:
     errors.refuse()
     assert place is not None, "what was not parsed was refused"
     statuses = [status.strip() for status in given.get("status", "").split(",")]
-    return ProductQuery(
+    asked = ProductQuery(
         statuses=tuple(dict.fromkeys(status for status in statuses if status)),
         search=search,
         limit=place.limit,
         offset=place.offset,
         cursor=place.cursor,
     )
+    refuse_cursor_of_another_list(asked)
+    return asked
 
 
 def _parameters(query: bytes) -> tuple[Mapping[str, str], FieldErrors]:

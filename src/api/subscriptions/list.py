@@ -13,6 +13,7 @@ from api.decoding.query import (
     parse_choices,
     parse_parameters,
     parse_text,
+    refuse_cursor_of_another_list,
 )
 from api.decoding.types import TEXT_MAX
 from api.fields.as_of import LIST_PARAMETER, parse_as_of, parse_list_place, refuse_future
@@ -57,7 +58,7 @@ def parse_subscription_query(query: bytes, now: datetime) -> SubscriptionQuery:
     customer, plan = [errors.check(parse_text, given, name) for name in ("customerId", "planId")]
     errors.refuse()
     assert place is not None, "what was not parsed was refused"
-    return SubscriptionQuery(
+    asked = SubscriptionQuery(
         customer=customer,
         plan=plan,
         statuses=statuses or (),
@@ -66,6 +67,8 @@ def parse_subscription_query(query: bytes, now: datetime) -> SubscriptionQuery:
         cursor=place.cursor,
         as_of=as_of,
     )
+    refuse_cursor_of_another_list(asked)
+    return asked
 
 
 async def list_subscriptions(deps: Dependencies, request: ApiRequest) -> ApiResponse:

@@ -1,15 +1,17 @@
 """The cursors of the lists: what one names, and the text that a client sends back.
 
 A cursor names the last entry that was read, not a number of entries: the next page neither repeats nor skips an entry
-when others arrive in between.
+when others arrive in between. It belongs to its list, filters included: another list has other entries before it.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import struct
 from datetime import datetime
+from functools import cache
 from typing import Any, Final, Generic, TypeVar
 from uuid import UUID
 
@@ -18,11 +20,23 @@ from msgspec import Struct
 
 from projections.binary import from_micros, micros
 
-C = TypeVar("C", bound=Struct)
+
+class AnyCursor(Struct, frozen=True, kw_only=True):
+    """What every cursor has: the hash of the list that it is of. It is empty in a cursor of before there was one, and in
+    those of lists without filters.
+    """
+
+    list_hash: bytes = b""
+
+
+C = TypeVar("C", bound=AnyCursor)
 
 _BEHIND_MAX: Final = {"q": 1 << 62, "I": 1 << 31}
 """More entries than any list has, by the code of their number. A higher one is refused: the next cursor, which adds a
 page to it, can always be encoded."""
+_HASH_BYTES: Final = 3
+_PLACE: Final = frozenset({"limit", "offset", "cursor", "ascending", "as_of"})
+"""The fields of a query that are no filters. A cursor has the direction and the time itself."""
 
 
 class CursorCodec(Generic[C]):
@@ -42,18 +56,37 @@ class CursorCodec(Generic[C]):
     def encode(self, cursor: C) -> str:
         """Returns the text of a `nextCursor`."""
         packed = self._packing.pack(*(_packed(getattr(cursor, name)) for name in self._names))
-        return base64.urlsafe_b64encode(packed).decode()
+        return base64.urlsafe_b64encode(packed + cursor.list_hash).decode()
 
     def parse(self, text: str) -> C | None:
         """Returns the cursor that a `nextCursor` encodes, or None if the service did not issue the text."""
         try:
-            packed = self._packing.unpack(base64.b64decode(text, altchars=b"-_", validate=True))
-            fields = {
-                name: _unpacked(value, self._types[name]) for name, value in zip(self._names, packed, strict=True)
-            }
+            sent = base64.b64decode(text, altchars=b"-_", validate=True)
+            packed, list_hash = sent[: self._packing.size], sent[self._packing.size :]
+            values = zip(self._names, self._packing.unpack(packed), strict=True)
+            fields = {name: _unpacked(value, self._types[name]) for name, value in values}
         except (ValueError, binascii.Error, struct.error, OverflowError):
             return None
-        return self._cursor(**fields) if 0 <= fields["behind"] <= self._behind_max else None
+        if len(list_hash) not in (0, _HASH_BYTES) or not 0 <= fields["behind"] <= self._behind_max:
+            return None
+        return self._cursor(**fields, list_hash=list_hash)
+
+
+def list_hash(query: Any) -> bytes:
+    """Returns what tells a list from others in its cursors: a hash of the kind of its entries and of its filters.
+
+    The order of a filter's values has no effect. Clients hold the cursors: never change the name of a query, or of a
+    filter.
+    """
+    filters = {name: getattr(query, name) for name in _filters(query.__class__)}
+    used = {name: sorted(value) if isinstance(value, tuple) else value for name, value in filters.items() if value}
+    listed = msgspec.json.encode([type(query).__name__, used], order="deterministic")
+    return hashlib.blake2b(listed, digest_size=_HASH_BYTES).digest()
+
+
+@cache
+def _filters(query: type[Struct]) -> tuple[str, ...]:
+    return tuple(name for name in query.__struct_fields__ if name not in _PLACE)
 
 
 def _packed(value: Any) -> Any:
@@ -68,7 +101,7 @@ def _unpacked(value: Any, type_: Any) -> Any:
     return UUID(bytes=value) if type_ is UUID else value
 
 
-class Cursor(Struct, frozen=True):
+class Cursor(AnyCursor, frozen=True):
     """The end of a page by the time of creation: its last entry, and the number of entries up to and including it."""
 
     ascending: bool

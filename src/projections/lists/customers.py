@@ -8,6 +8,7 @@ a client's value into the text of a statement.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, Final
 from uuid import UUID
 
@@ -15,7 +16,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from projections.customers import CustomerDetailDocument, detail
-from projections.lists.cursor import CursorCodec
+from projections.lists.cursor import AnyCursor, CursorCodec, list_hash
 from projections.lists.paging import Pagination, paginated
 from projections.search.lines import fold, fold_search
 
@@ -52,7 +53,7 @@ select t.total, p.customer_id, p.doc, p.extras
 """
 
 
-class CustomerCursor(Struct, frozen=True):
+class CustomerCursor(AnyCursor, frozen=True):
     """The end of a page: its last customer, and the number of customers up to and including that one."""
 
     customer_id: UUID
@@ -116,10 +117,10 @@ def customer_page_statement(merchant_id: UUID, query: CustomerQuery) -> tuple[st
 
 def customer_page_body(query: CustomerQuery, rows: Sequence[tuple[Any, ...]]) -> bytes:
     """Returns the JSON of a page from the rows of its statement."""
-    shown, pagination = paginated(query, rows, _cursor_behind)
+    shown, pagination = paginated(query, rows, partial(_cursor_behind, query))
     documents: list[Any] = [Raw(detail(doc, extras)) for _, _, doc, extras in shown]
     return msgspec.json.encode(CustomerPage(data=documents, pagination=pagination))
 
 
-def _cursor_behind(row: tuple[Any, ...], behind: int) -> str:
-    return CUSTOMER_CURSORS.encode(CustomerCursor(row[1], behind))
+def _cursor_behind(query: CustomerQuery, row: tuple[Any, ...], behind: int) -> str:
+    return CUSTOMER_CURSORS.encode(CustomerCursor(row[1], behind, list_hash=list_hash(query)))

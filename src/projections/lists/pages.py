@@ -81,7 +81,7 @@ class OrderPage(Struct, rename="camel"):
 def page_body(query: OrderQuery, rows: Sequence[tuple[Any, ...]], now: datetime) -> bytes:
     """Returns the JSON of a page from the rows of its statement, with heads. `now` is by the merchant's clock."""
     shown, pagination = paginated(
-        query, rows, lambda row, behind: cursor_behind(row, behind, is_ascending(query), query.as_of)
+        query, rows, lambda row, behind: cursor_behind(query, row, behind, is_ascending(query), query.as_of)
     )
     documents: list[Any] = [
         Raw(document(head, customer, None, is_overdue(status, due_at, now)))

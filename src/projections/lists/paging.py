@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 
 from ledger.postgres.arrays import ENCODE_ARRAY, Array, joined
 from projections.binary import micros
-from projections.lists.cursor import CURSORS, PAST_CURSORS, Cursor, PastCursor
+from projections.lists.cursor import CURSORS, PAST_CURSORS, Cursor, PastCursor, list_hash
 
 Rows = Sequence[tuple[Any, ...]]
 
@@ -65,7 +65,7 @@ class PackedPlaces:
         return joined("uuid", self._ids)
 
 
-class AnyCursor(Protocol):
+class PageEnd(Protocol):
     """The end of a page: the number of entries up to and including its last one."""
 
     @property
@@ -80,7 +80,7 @@ class AnyQuery(Protocol):
     @property
     def offset(self) -> int: ...
     @property
-    def cursor(self) -> AnyCursor | None: ...
+    def cursor(self) -> PageEnd | None: ...
 
 
 class CreatedQuery(Protocol):
@@ -106,17 +106,18 @@ def page_parameters(merchant_id: UUID, query: CreatedQuery) -> dict[str, Any]:
     }
 
 
-def cursor_behind(row: tuple[Any, ...], behind: int, ascending: bool = False, as_of: datetime | None = None) -> str:
+def cursor_behind(
+    query: Struct, row: tuple[Any, ...], behind: int, ascending: bool = False, as_of: datetime | None = None
+) -> str:
     """Returns the `nextCursor` of a list by the time of creation, whose page ends with this row."""
     _, created_at, entry_id, *_ = row
+    of_list = list_hash(query)
     if as_of is not None:
-        return PAST_CURSORS.encode(PastCursor(ascending, created_at, entry_id, behind, as_of))
-    return CURSORS.encode(Cursor(ascending, created_at, entry_id, behind))
+        return PAST_CURSORS.encode(PastCursor(ascending, created_at, entry_id, behind, as_of, list_hash=of_list))
+    return CURSORS.encode(Cursor(ascending, created_at, entry_id, behind, list_hash=of_list))
 
 
-def paginated(
-    query: AnyQuery, rows: Rows, encode: Callable[[tuple[Any, ...], int], str] = cursor_behind
-) -> tuple[Rows, Pagination]:
+def paginated(query: AnyQuery, rows: Rows, encode: Callable[[tuple[Any, ...], int], str]) -> tuple[Rows, Pagination]:
     """Returns the rows that the page shows, and its pagination. `encode` makes the cursor of the last row."""
     total = rows[0][0]
     found = [row for row in rows if row[1] is not None]

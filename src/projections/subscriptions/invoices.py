@@ -15,7 +15,7 @@ from ledger.domain.subscriptions.state import Invoice, Subscription
 from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
 from projections.formats import Currency, Moment, moment, moment_or_null
-from projections.lists.cursor import CursorCodec
+from projections.lists.cursor import AnyCursor, CursorCodec
 from projections.lists.paging import Pagination, paginated
 
 InvoiceAmount = Annotated[str, Meta(description="A decimal string in minor units (cents).", examples=["38900"])]
@@ -132,7 +132,7 @@ class SubscriptionInvoicePage(Struct, rename="camel"):
     pagination: Pagination
 
 
-class InvoiceCursor(Struct, frozen=True):
+class InvoiceCursor(AnyCursor, frozen=True):
     """The end of a page: the ordinal of its last invoice, and the number of invoices up to and including that one."""
 
     ordinal: int

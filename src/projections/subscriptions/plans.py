@@ -6,7 +6,7 @@ A page and its total are read by one statement, so that both show the same snaps
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
@@ -22,7 +22,7 @@ from ledger.postgres.arrays import ENCODE_ARRAY
 from projections.binary import micros, text
 from projections.formats import Currency, Moment, encode, moment
 from projections.lists.cursor import Cursor
-from projections.lists.paging import Pagination, page_parameters, paginated
+from projections.lists.paging import Pagination, cursor_behind, page_parameters, paginated
 
 IntervalName = Literal["DAY", "WEEK", "HALF_MONTH", "MONTH", "YEAR"]
 PlanStatusName = Literal["ACTIVE", "ARCHIVED"]
@@ -251,6 +251,6 @@ def _statement(has_statuses: bool, has_cursor: bool) -> str:
 
 def page_body(query: PlanQuery, rows: Sequence[tuple[Any, ...]]) -> bytes:
     """Returns the JSON of a page from the rows of its statement."""
-    shown, pagination = paginated(query, rows)
+    shown, pagination = paginated(query, rows, partial(cursor_behind, query))
     documents: list[Any] = [Raw(document) for _, _, _, document in shown]
     return _encode(PlanPage(data=documents, pagination=pagination))

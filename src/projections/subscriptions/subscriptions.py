@@ -309,6 +309,6 @@ def _statement(filters: tuple[bool, bool, bool], has_cursor: bool) -> str:
 
 def page_body(query: SubscriptionQuery, rows: Sequence[tuple[Any, ...]]) -> bytes:
     """Returns the JSON of a page from the rows of its statement."""
-    shown, pagination = paginated(query, rows, lambda row, behind: cursor_behind(row, behind, as_of=query.as_of))
+    shown, pagination = paginated(query, rows, lambda row, behind: cursor_behind(query, row, behind, as_of=query.as_of))
     documents: list[Any] = [Raw(whole(*stored)) for _, _, _, *stored in shown]
     return _encode(SubscriptionPage(data=documents, pagination=pagination))

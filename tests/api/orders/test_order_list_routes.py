@@ -5,13 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 from tests.api.bodies import NOW, order, paid_order
+from tests.api.products.catalogue import PRODUCTS
 from tests.api.storefront import ORDERS, Merchant, Storefront
+from tests.api.subscriptions.billing import PLANS, SUBSCRIPTIONS
 
 from api.errors import ApiError
 from api.fields.as_of import parse_as_of
 from api.orders.list import parse_order_query
 from ledger.domain.orders.statuses import OrderStatus
+from projections.lists.cursor import CURSORS
 
 
 @pytest.mark.parametrize(
@@ -121,6 +125,45 @@ async def test_a_list_goes_on_from_its_cursor(merchant: Merchant):
     first = (await merchant.get(f"{ORDERS}?limit=2")).json()
     rest = (await merchant.get(f"{ORDERS}?limit=2&cursor={first['pagination']['nextCursor']}")).json()
     assert [row["externalId"] for row in first["data"] + rest["data"]] == ["order-2", "order-1", "order-0"]
+
+
+@pytest.mark.anyio
+async def test_a_cursor_belongs_to_the_filters_and_the_direction_of_its_list(merchant: Merchant):
+    """Another list has other entries before it: `page`, `offset` and the order would be wrong."""
+    for number in range(3):
+        await merchant.create(order(externalId=f"order-{number}"))
+    made_with = "status=PENDING,COMPLETED&currency=MXN&sortOrder=asc"
+    page = (await merchant.get(f"{ORDERS}?limit=1&{made_with}")).json()
+    cursor = page["pagination"]["nextCursor"]
+    for same in (made_with, "currency=MXN&status=COMPLETED&status=PENDING&page=&search="):
+        answer = (await merchant.get(f"{ORDERS}?limit=2&{same}&cursor={cursor}")).json()
+        assert [row["externalId"] for row in answer["data"]] == ["order-1", "order-2"], same
+    for other in (
+        "",
+        "status=PENDING&currency=MXN",
+        f"{made_with}&excludeOverdue=true",
+        f"{made_with}&amountMin=5",
+        made_with.replace("asc", "desc"),
+    ):
+        refusal = await merchant.get(f"{ORDERS}?{other}&cursor={cursor}")
+        assert refusal.status_code == 400, other
+        assert [each["field"] for each in refusal.json()["errors"]] == ["cursor"], other
+    for path in (SUBSCRIPTIONS, PLANS, PRODUCTS):
+        refusal = await merchant.get(f"{path}?cursor={cursor}")
+        assert (refusal.status_code, refusal.json()["errors"][0]["field"]) == (400, "cursor"), path
+
+
+@pytest.mark.anyio
+async def test_a_cursor_of_the_release_before_goes_on_with_any_filters(merchant: Merchant):
+    """It does not have them."""
+    for number in range(3):
+        await merchant.create(order(externalId=f"order-{number}"))
+    page = (await merchant.get(f"{ORDERS}?limit=1&status=PENDING")).json()
+    cursor = CURSORS.parse(page["pagination"]["nextCursor"])
+    assert cursor is not None
+    before = CURSORS.encode(replace(cursor, list_hash=b""))
+    rest = (await merchant.get(f"{ORDERS}?currency=MXN&cursor={before}")).json()
+    assert [row["externalId"] for row in rest["data"]] == ["order-1", "order-0"]
 
 
 @pytest.mark.anyio

@@ -11,6 +11,7 @@ from api.decoding.query import (
     parse_choices,
     parse_parameters,
     parse_place,
+    refuse_cursor_of_another_list,
 )
 from api.http.dependencies import Dependencies
 from api.http.endpoint import SUBSCRIPTIONS, ScopedOperation
@@ -38,7 +39,9 @@ def parse_plan_query(query: bytes) -> PlanQuery:
     statuses = errors.check(parse_choices, given, "status", PlanStatus)
     errors.refuse()
     assert place is not None, "what was not parsed was refused"
-    return PlanQuery(statuses=statuses or (), limit=place.limit, offset=place.offset, cursor=place.cursor)
+    asked = PlanQuery(statuses=statuses or (), limit=place.limit, offset=place.offset, cursor=place.cursor)
+    refuse_cursor_of_another_list(asked)
+    return asked
 
 
 async def list_plans(deps: Dependencies, request: ApiRequest) -> ApiResponse:
