@@ -295,8 +295,8 @@ class LogSealer(DatabaseClient):
     async def _sign_again(self, stop: asyncio.Event, changed: set[UUID]) -> None:
         """Signs the newest checkpoints again that other keys have signed than those of now: a key was replaced.
 
-        Without those of the merchants in `changed`, and of logs that were changed, whose merchants it adds to them: each
-        round looks at them again. Where there are none, the next look is that of the next connection or day.
+        Without those of the merchants in `changed`, and of logs that were changed, whose merchants it adds to them:
+        each round looks at them again. Where there are none, the next look is that of the next connection or day.
         """
         after, are_signed = _FIRST, True
         while not stop.is_set():

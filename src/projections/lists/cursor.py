@@ -22,7 +22,7 @@ from projections.binary import from_micros, micros
 
 
 class AnyCursor(Struct, frozen=True, kw_only=True):
-    """What every cursor has: the hash of the list that it is of. It is empty in a cursor of before there was one, and in
+    """What every cursor has: the hash of the list that it is of. It is empty in cursors of before there was one, and in
     those of lists without filters.
     """
 
@@ -73,7 +73,7 @@ class CursorCodec(Generic[C]):
 
 
 def list_hash(query: Any) -> bytes:
-    """Returns what tells a list from others in its cursors: a hash of the kind of its entries and of its filters.
+    """Returns the hash that the cursors of a list have: of the kind of its entries, and of its filters.
 
     The order of a filter's values has no effect. Clients hold the cursors: never change the name of a query, or of a
     filter.
