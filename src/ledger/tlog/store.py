@@ -195,7 +195,13 @@ async def write_growth(connection: Connection, grown: Sequence[tuple[UUID, Growt
     """Stores the tiles that have become full, with those above them, and moves the trees on."""
     tiles = [(merchant_id, 0, *tile) for merchant_id, growth in grown for tile in growth.tiles]
     while tiles:
-        await connection.execute(_PUT_TILES, [list(column) for column in zip(*tiles, strict=True)])
+        merchants, levels, numbers, *contents = zip(*tiles, strict=True)
+        keys = (
+            ENCODE_ARRAY["uuid"]([merchant_id.bytes for merchant_id in merchants]),
+            ENCODE_ARRAY["int4"](levels),
+            ENCODE_ARRAY["int8"](numbers),
+        )
+        await connection.execute(_PUT_TILES, (*keys, *map(ENCODE_ARRAY["bytea"], contents)))
         tiles = [await _parent(connection, *tile[:3]) for tile in tiles if tile[2] % WIDTH == WIDTH - 1]
     await connection.execute(
         _MOVE,
