@@ -19,6 +19,7 @@ import structlog
 
 from ledger.background.periodic import pause, run_periodically
 from ledger.postgres.connection import Connection, DatabaseClient
+from ledger.postgres.faults import DatabaseUnavailable
 from ledger.telemetry.metrics import CHECKPOINT_FILES, LOG_CHANGED, LOG_SEALED, PROCESS
 from ledger.tlog.checkpoint_files import CheckpointFiles, CheckpointsUnavailable
 from ledger.tlog.checkpoints import Checkpoint, open_checkpoint, sign_checkpoint
@@ -66,6 +67,7 @@ class LogSealer(DatabaseClient):
         self._day: date | None = None  # the last one that began with a file of all checkpoints
         self._thinned: date | None = None
         self._is_compared = False
+        self._is_sealing = False  # what a connection sees that was compared before
         self._are_signed_by_keys_of_now = False  # the newest checkpoints, when they were looked at last
         self._known: dict[UUID, SignedCheckpoint] = {}  # the largest one of each log that was signed or read
         self._refused: dict[UUID, SignedCheckpoint] = {}  # what is outside of a log that is older, or another one
@@ -84,12 +86,18 @@ class LogSealer(DatabaseClient):
         the sizes of an older database would hide the larger ones of the day before.
         """
         await self.compare()
-        await self.seal(stop)
+        self._is_sealing = True
+        try:
+            await self.seal(stop)
+        finally:
+            self._is_sealing = False
         if self._is_compared:
             await self.write_checkpoints(now)
             await self.thin(now, stop)
 
     async def _open(self) -> Connection:
+        if self._is_sealing:
+            raise DatabaseUnavailable("the connection was lost: the next round compares before it seals")
         self._is_compared = False  # the server may be another one, whose log is older
         self._are_signed_by_keys_of_now = False
         self._day = None  # the commit on the connection before may be done: the next file has all newest checkpoints
