@@ -76,7 +76,7 @@ PACKAGES = {
     ),
     ("ledger.vault",): (  # alone reads card numbers
         ("ledger.vault", "ledger.operations.context.card_vault", "ledger.journal.append", "ledger.journal.encryption",
-         *DATABASE, "ledger.telemetry.metrics", "cryptography", "msgspec", "structlog", "uuid_utils"),
+         *DATABASE, "ledger.telemetry.metrics", "ledger.telemetry.unopened", "cryptography", "msgspec", "structlog", "uuid_utils"),
         (),
     ),
     ("ledger.recorder",): (  # the only one that knows the library

@@ -114,6 +114,7 @@ _FILES_AT_ONCE: Final = 16
 _ARCHIVE_MAX_S: Final = 60.0
 """How long a page of archived events may take: no request waits for it."""
 _NAMED_MAX: Final = 10
+_PDF_END: Final = b"%%EOF\n"
 
 State = Literal["ok", "warn", "fail"]
 
@@ -520,7 +521,12 @@ async def _file_fault(store: DocumentFiles, stamped: _Stored) -> str:
         return f"{stamped.xml_key} is missing"
     if sha256(xml).hexdigest() != stamped.xml_sha256:
         return f"{stamped.xml_key} is another file than was stamped"
-    return "" if await store.read(stamped.pdf_key) is not None else f"{stamped.pdf_key} is missing"
+    pdf = await store.read(stamped.pdf_key)
+    if pdf is None:
+        return f"{stamped.pdf_key} is missing"
+    # No event has a hash of the PDF, which is rendered from the XML: what can be seen is whether it is whole.
+    is_whole = pdf.startswith(b"%PDF-") and pdf.endswith(_PDF_END)
+    return "" if is_whole else f"{stamped.pdf_key} is no whole PDF"
 
 
 async def _logos(connection: Connection) -> Finding:

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.anyio
 
 MASTER = {"LEDGER_MASTER_KEY": "11" * 32}
 CARD = "insert into vault_card values (%s, %s, %s, 'x', 'feed', 'x', 'x')"
+PDF = b"%PDF-1.7\n%%EOF\n"
 EVENT = "insert into event values (%s, %s, 1, 1, %s, now(), 'document-stamped.v1', %s, '{}')"
 
 
@@ -146,7 +147,7 @@ async def test_a_standby_that_no_commit_waits_for_is_a_warning(
 def stamp(settings: Settings, merchant_id: UUID) -> Path:
     """Stores the files of a stamped document and its event. Returns where its XML is."""
     store, document_id, fiscal_uuid = DocumentFiles(folder_url(settings.data_dir), b"", ""), uuid4(), uuid4()
-    files = asyncio.run(store.put(merchant_id, document_id, fiscal_uuid, b"<xml/>", b"%PDF"))
+    files = asyncio.run(store.put(merchant_id, document_id, fiscal_uuid, b"<xml/>", PDF))
     event = DocumentStamped(
         document_id=document_id, fiscal_uuid=fiscal_uuid, invoice_id="1", stamped_at=datetime.now(UTC),
         xml_key=files.xml_key, pdf_key=files.pdf_key, xml_sha256=files.sha256, at=datetime.now(UTC),
@@ -164,14 +165,18 @@ def test_every_stamped_document_and_logo_is_checked(settings: Settings) -> None:
     xml[3].unlink()
     xml[4].write_bytes(b"<other/>")
     xml[5].with_suffix(".pdf").unlink()
+    xml[6].with_suffix(".pdf").write_bytes(b"")
+    xml[7].with_suffix(".pdf").write_bytes(PDF[:-2])
     change(settings, "update fiscal_logo set png = substr(png, 1, 40)")
     found = examined(settings, files=True)
     assert found["documents"].state == "fail"
-    assert found["documents"].text.startswith("3 of 20 stamped documents lack their files: ")
+    assert found["documents"].text.startswith("5 of 20 stamped documents lack their files: ")
     for place, what in (
         (xml[3], "is missing"),
         (xml[4], "is another file"),
         (xml[5].with_suffix(".pdf"), "is missing"),
+        (xml[6].with_suffix(".pdf"), "is no whole PDF"),
+        (xml[7].with_suffix(".pdf"), "is no whole PDF"),
     ):
         assert f"{place.name} {what}" in found["documents"].text
     assert found["logos"].state == "fail"

@@ -7,6 +7,8 @@ from uuid import UUID
 import psycopg
 import pytest
 from campaigns.vault.rotation import NEW, OLD, card_keys, rewrapped, rotate, with_keys
+from msgspec.structs import replace
+from tests.metric_values import metric_value
 from tests.operations.test_sealing import fetch
 from tests.sealing import MASTER_KEY
 from uuid_utils.compat import uuid7
@@ -40,6 +42,15 @@ def test_a_sealed_number_opens_only_in_its_own_row() -> None:
                 open_card(keys, merchant, method, card)
     with pytest.raises(KeyUnavailable, match=r"payment method .* is sealed under the sealing key"):
         open_card(card_keys(with_keys("", NEW)), MERCHANT, METHOD, card)
+
+
+def test_a_number_that_does_not_open_under_its_own_key_is_counted() -> None:
+    keys = card_keys(with_keys("", OLD))
+    one, two = (seal_card(keys, MERCHANT, METHOD, NUMBER) for _ in range(2))
+    before = metric_value("ledger_records_unopened_total", "payment method", "broken") or 0
+    with pytest.raises(SealBroken, match="the number of payment method"):
+        open_card(keys, MERCHANT, METHOD, replace(one, sealed_number=two.sealed_number))
+    assert metric_value("ledger_records_unopened_total", "payment method", "broken") == before + 1
 
 
 def test_a_fingerprint_needs_the_key_and_is_of_one_customer() -> None:

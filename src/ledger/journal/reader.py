@@ -23,6 +23,7 @@ from ledger.journal.event_archive import NO_ARCHIVE, ArchiveUnavailable, EventAr
 from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
+from ledger.telemetry.unopened import note_unopened
 
 # All events of these streams, oldest first.
 _STREAMS: Final = """
@@ -442,7 +443,11 @@ class LogReader:
     ) -> Any:
         if (reference := reference_in(data)) is not None:
             raise unreadable(merchant, reference)
-        customer_id = customer_of(data)
+        try:
+            customer_id = customer_of(data)
+        except SealBroken:
+            note_unopened("event", "broken")
+            raise
         if customer_id is not None and (seal := keys[merchant + customer_id].seal(stream)) is not None:
             data = seal.opened(topic.encode(), version, data)
         return self._codec.decode(topic, data)

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from ledger.journal.append import SealBroken
 from ledger.journal.encryption.sealing_keys import DATA_KEY_BYTES, NONCE_BYTES, SealingKeys
+from ledger.telemetry.unopened import note_unopened
 
 _LABEL: Final = b"payment-ledger card number v1\0"
 _FINGERPRINT_LABEL: Final = b"payment-ledger card fingerprint v1\0"
@@ -51,6 +52,7 @@ def open_card(keys: SealingKeys, merchant_id: UUID, payment_method_id: UUID, car
     try:
         return AESGCM(key).decrypt(nonce, sealed, _bound_to(merchant_id, payment_method_id)).decode().rstrip()
     except InvalidTag:
+        note_unopened("payment method", "broken")
         raise SealBroken(f"the number of payment method {payment_method_id} does not open") from None
 
 

@@ -1,4 +1,4 @@
-"""A customer whose data key does not open: the answer, its count, and what readiness reports."""
+"""A record that does not open, or whose data key does not: the answer, its count, and what readiness reports."""
 
 from __future__ import annotations
 
@@ -15,21 +15,33 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize(
-    ("change", "reason"),
+    ("change", "holder", "reason"),
     [
-        ("sealing_key_id = 'feedfeedfeedfeed'", "missing"),
-        ("wrapped = set_byte(wrapped, 20, 255 - get_byte(wrapped, 20))", "broken"),
+        ("update data_key set sealing_key_id = 'feedfeedfeedfeed' where merchant_id = %s", "customer", "missing"),
+        (
+            "update data_key set wrapped = set_byte(wrapped, 20, 255 - get_byte(wrapped, 20)) where merchant_id = %s",
+            "customer",
+            "broken",
+        ),
+        (
+            """update event set data = overlay(data placing 'B'::bytea from 12 for 1)
+                where position('{"sealed":'::bytea in data) = 1 and merchant_id = %s""",
+            "event",
+            "broken",
+        ),
     ],
 )
-async def test_a_record_that_cannot_be_opened_is_503_and_reported(settings: Settings, change: str, reason: str) -> None:
+async def test_a_record_that_cannot_be_opened_is_503_and_reported(
+    settings: Settings, change: str, holder: str, reason: str
+) -> None:
     assert settings.database_url is not None
     async with opened(settings) as store:
         merchant = await store.register()
         made = (await merchant.create(order())).json()
         assert (await store.client.get("/health/ready")).json().get("warning") is not None
     with psycopg.connect(settings.database_url, autocommit=True) as operator:
-        operator.execute(f"update data_key set {change} where merchant_id = %s", [merchant.merchant_id])  # type: ignore[arg-type]
-    before = metric_value("ledger_records_unopened_total", "customer", reason) or 0
+        assert operator.execute(change, [merchant.merchant_id]).rowcount > 0  # type: ignore[arg-type]
+    before = metric_value("ledger_records_unopened_total", holder, reason) or 0
     async with opened(settings) as store:
         merchant = msgspec.structs.replace(merchant, client=store.client)
         answer = await merchant.post(f"{ORDERS}/{made['id']}/charge", charge())
@@ -38,4 +50,4 @@ async def test_a_record_that_cannot_be_opened_is_503_and_reported(settings: Sett
         assert "a sealed record could not be opened" in (await store.client.get("/health/ready")).json()["warning"]
         other = await store.register()
         assert (await other.create(order())).status_code == 201
-    assert (metric_value("ledger_records_unopened_total", "customer", reason) or 0) > before
+    assert (metric_value("ledger_records_unopened_total", holder, reason) or 0) > before
