@@ -2914,6 +2914,14 @@ STANDBY: Final = (
         (_LEFT_WAITING,),
     ),
     Mutant(
+        "commits-as-the-server-is-set",
+        "a commit waits for the standby also at a server that is set to less",
+        "src/ledger/postgres/connection.py",
+        '    "synchronous_commit": "on",',
+        '    "synchronous_commit": "local",',
+        (f"{_STANDBY_TESTS}::test_a_commit_waits_for_the_standby_also_at_a_server_whose_commits_do_not",),
+    ),
+    Mutant(
         "new-process-trusts-what-it-finds",
         "a process that starts writes and answers nothing before the standby has what the log shows",
         _GROUP_COMMIT,

@@ -12,7 +12,6 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
 from tests.background.conftest import rows
 from tests.background.deliveries import Worker, an_endpoint, cursor, deliveries, receiving, until, working
 from tests.background.test_deliveries import change, execute, impatient, move_clock, settled
@@ -35,6 +34,7 @@ from ledger.operations.merchants.registration import change_settings
 from ledger.operations.orders.cancel import CancelInput, cancel_order
 from ledger.operations.orders.create import create_order
 from ledger.operations.webhooks.delete import delete_endpoint
+from ledger.postgres import connection as connections
 from ledger.postgres.connection import SharedClient, connect
 from ledger.postgres.faults import DatabaseUnavailable, Fault
 from ledger.webhooks.attempts import Attempt, Outcome
@@ -545,11 +545,11 @@ async def test_an_outcome_waits_for_the_disk_whatever_the_connection_does(
         "_WRITE",
         write._replace(text=write.text.replace(b"h.holder, e.version", b"h.holder, e.version / %b" % waits.encode())),
     )
-    hasty = make_conninfo(database_url, options="-c synchronous_commit=off")
+    monkeypatch.setitem(connections._SETTINGS, "synchronous_commit", "off")
     async with receiving() as receiver:
         endpoint_id, _ = await an_endpoint(database_url, ledger, merchant, receiver.url + "/hook", events=ORDERS)
         await create_order(ledger, merchant, an_order("0"))
-        async with working(hasty, ledger) as worker:
+        async with working(database_url, ledger) as worker:
             await worker.number()
             await settled(database_url, endpoint_id, ("SUCCEEDED", 1))
 

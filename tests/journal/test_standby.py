@@ -8,6 +8,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 from structlog.testing import capture_logs
 from tests.journal.small_log import SEEN, assert_log_is_whole, command, fetch, open_log
 from tests.standbys import lose_standby, regain_standby, until_waiting, waiting_backends, without_standby
@@ -89,6 +90,18 @@ async def test_a_commit_without_its_standby_is_not_answered_whoever_ends_its_wai
     logged = {line["event"] for line in lines}
     assert "journal_unconfirmed" in logged
     assert ("database_commit_unreplicated" in logged) == (ended_by != "nobody")
+
+
+@pytest.mark.parametrize("level", ["off", "local"])
+async def test_a_commit_waits_for_the_standby_also_at_a_server_whose_commits_do_not(log_url: str, level: str) -> None:
+    merchant = open_log(log_url)
+    writer = Writer(make_conninfo(log_url, options=f"-c synchronous_commit={level}"), [SEEN])
+    await writer.start()
+    async with without_standby(log_url):
+        pending = writer.submit(command(merchant, (uuid7(), 0, 1)))
+        with pytest.raises(CommitUnknown):
+            await asyncio.wait_for(pending, 20)
+    await writer.stop()
 
 
 async def test_a_commit_that_was_found_counts_only_with_the_standby(

@@ -80,6 +80,15 @@ async def test_every_connection_string_of_libpq_works_and_keeps_its_own_options(
         await lists.stop()
 
 
+@pytest.mark.parametrize(("level", "of_session"), [("off", "on"), ("remote_write", "on"), ("remote_apply",) * 2])
+async def test_a_session_commits_no_less_surely_than_the_standby_needs(
+    database_url: str, level: str, of_session: str
+) -> None:
+    string = make_conninfo(database_url, options=f"-c synchronous_commit={level}")
+    async with await connect(string, "test-options") as connection:
+        assert await (await connection.execute("show synchronous_commit")).fetchone() == (of_session,)
+
+
 async def test_times_are_read_in_utc_whatever_the_zone_of_the_server_is(database_url: str) -> None:
     with psycopg.connect(database_url, autocommit=True) as owner:
         owner.execute(f"alter database {owner.info.dbname} set timezone = 'America/Mexico_City'")

@@ -46,6 +46,7 @@ _SETTINGS: Final = {
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
     "jit": "off",
+    "synchronous_commit": "on",  # the server's own may be weaker, also from a reload or a promotion on
     "plan_cache_mode": "force_generic_plan",
     "statement_timeout": "10s",
     "lock_timeout": _LOCK_TIMEOUT,
@@ -150,7 +151,9 @@ SET: Final = """
 select pg_is_in_recovery(), current_setting('transaction_read_only') = 'on', pg_backend_pid(),
        current_setting('citus.version', true) is not null,
        set_config(name, case when name = 'plan_cache_mode' and current_setting('citus.version', true) is not null
-                             then 'auto' else value end, false)
+                             then 'auto'
+                             when name = 'synchronous_commit' and current_setting(name) = 'remote_apply'
+                             then 'remote_apply' else value end, false)
   from unnest(%s::text[], %s::text[]) as s(name, value)
 """
 """Gives a session its settings. Returns whether its server is a standby, whether it can only be read, its process, and
@@ -160,7 +163,8 @@ As start-up options, a pooler would refuse or drop them, those of the connection
 count a session that may only read as a server that may only be read. The server is asked, because a pooler repeats what
 another server reported of itself before (`in_hot_standby`), and gives its clients pids of its own.
 
-Citus finds the shard of a statement by the values of its parameters, so that its plans cannot be generic.
+Citus finds the shard of a statement by the values of its parameters, so that its plans cannot be generic. A server
+whose commits wait until the standby shows them keeps that.
 """
 
 
