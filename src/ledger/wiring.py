@@ -34,7 +34,7 @@ from ledger.operations.context.clock import Clock, MerchantClocks
 from ledger.operations.context.ledger import CallTimeouts, Ledger
 from ledger.operations.context.order_numbers import OrderNumbers
 from ledger.operations.context.webhooks import Webhooks
-from ledger.postgres.connection import connect
+from ledger.postgres.connection import SharedClient, connect
 from ledger.postgres.dataloader import DataLoader
 from ledger.postgres.shards import is_divided
 from ledger.processors.account_health import AccountHealth
@@ -288,8 +288,12 @@ async def _processors(
     simulated = None if settings.environment == "production" else await _simulated_accounts(settings, url, stack, trace)
 
     async def find_merchants() -> Sequence[UUID]:
-        async with await connect(url, "ledger-processor-accounts") as connection:
-            return await merchants_with_accounts(connection)
+        client = SharedClient(url, "ledger-processor-accounts")
+        try:
+            async with client.turn() as connection:
+                return await merchants_with_accounts(connection)
+        finally:
+            await client.stop()
 
     adapters = {name: kind.open for name, kind in accounts.kinds.items() if kind.takes_keys}
     return ConnectedAccounts(accounts, simulated, adapters, find_merchants, trace)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from campaigns.chaos.proxy import proxied
 from tests.background.conftest import rows
 from tests.operations.conftest import register
 
+from ledger.background import periodic
 from ledger.background.erasure import ErasureSweep
 from ledger.background.reactions.runner import ReactionRunner
 from ledger.background.worker import run
@@ -16,6 +19,9 @@ from ledger.operations.context.ledger import Ledger
 from ledger.settings import Settings
 
 pytestmark = pytest.mark.anyio
+
+PERIODIC = 16
+"""The parts of a worker, and of its parts, that do something again and again."""
 
 
 async def test_the_other_parts_end_before_their_connections_where_one_fails(
@@ -38,6 +44,34 @@ async def test_the_other_parts_end_before_their_connections_where_one_fails(
     with pytest.raises(LookupError):
         await asyncio.wait_for(run(settings, lambda: None, asyncio.Event()), 60)
     assert ended == ["reactions"]
+
+
+async def test_every_part_outlives_a_time_without_the_database(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rounds, pause = Counter[asyncio.Task[None] | None](), periodic.pause
+
+    async def pause_shortly(stop: asyncio.Event, _: float) -> None:
+        rounds[asyncio.current_task()] += 1
+        await pause(stop, 0.05)
+
+    monkeypatch.setattr(periodic, "pause", pause_shortly)
+    stop, ready = asyncio.Event(), asyncio.Event()
+    async with proxied(database_url) as proxy, asyncio.timeout(60):
+        settings = Settings(
+            database_url=proxy.url, database_app_url=proxy.url, master_key="11" * 32, data_dir=tmp_path, seal_s=0.05
+        )
+        working = asyncio.create_task(run(settings, ready.set, stop))
+        await ready.wait()
+        while len(rounds) < PERIODIC:  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.05)
+        proxy.go_away()
+        rounds.clear()
+        while not working.done() and (len(rounds) < PERIODIC or min(rounds.values()) < 3):  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.05)
+        proxy.is_away = False
+        stop.set()
+        await working
 
 
 async def test_a_worker_seals_the_logs(database_url: str, ledger: Ledger, tmp_path: Path) -> None:
