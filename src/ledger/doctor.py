@@ -74,11 +74,12 @@ _LAG_WARN_S: Final = 60.0
 _OVERDUE_WARN_S: Final = 120.0
 _WAITING_WARN_S: Final = 3600.0
 
-# Which of the three settings that make commits durable are off.
+# Which of the three settings that make commits durable are off: at the server, whatever this session has set.
 _NOT_DURABLE: Final = """
 select coalesce(string_agg(name, ', ' order by name), '') from pg_settings
- where name in ('fsync', 'full_page_writes', 'synchronous_commit') and setting = 'off'
+ where name in ('fsync', 'full_page_writes', 'synchronous_commit') and reset_val = 'off'
 """
+_COMMITS: Final = "select reset_val from pg_settings where name = 'synchronous_commit'"
 _APPLIED: Final = "select number, checksum from schema_migration"
 _REACTED: Final = "select as_of from reaction_progress"
 
@@ -135,10 +136,13 @@ class _Stored(Struct, frozen=True, rename="camel"):
     xml_sha256: str
 
 
-def examine(environ: Mapping[str, str], *, files: bool = False, **flags: object) -> Iterator[Finding]:
+def examine(
+    environ: Mapping[str, str], *, files: bool = False, pooler: bool = False, **flags: object
+) -> Iterator[Finding]:
     """Yields a finding per check, in the order in which each needs the one before.
 
-    With `files`, checks the files of every stamped document and every logo, which reads all of them.
+    With `files`, checks the files of every stamped document and every logo, which reads all of them. With `pooler`,
+    asks pgbouncer for its limits.
     """
     try:
         settings = read_settings(environ, **flags)
@@ -160,7 +164,7 @@ def examine(environ: Mapping[str, str], *, files: bool = False, **flags: object)
     findings = list[Finding]()
     with _fault_as_finding() as faults, database(settings.database_url, settings.data_dir) as url:
         require_sessions(url)
-        asyncio.run(_examine_database(settings, url, findings, files=files))
+        asyncio.run(_examine_database(settings, url, findings, files=files, pooler=pooler))
     yield from findings  # those before a fault too
     yield from faults
 
@@ -250,7 +254,9 @@ def _device(place: Path) -> int:
     return place.stat().st_dev
 
 
-async def _examine_database(settings: Settings, url: str, findings: list[Finding], *, files: bool) -> None:
+async def _examine_database(
+    settings: Settings, url: str, findings: list[Finding], *, files: bool, pooler: bool
+) -> None:
     """Adds a finding per check to `findings`. Raises psycopg.Error at the first one that the database refuses."""
     async with await connect(url, "ledger-doctor") as connection:
         findings.append(_version(connection))
@@ -264,7 +270,7 @@ async def _examine_database(settings: Settings, url: str, findings: list[Finding
         findings.append(await _roles(connection, settings))
         findings.append(await _archive(connection, settings))
         if is_pooled(connection, connection.server_pid):
-            findings.append(await _pooler(connection, settings, url))
+            findings.append(await _pooler(connection, settings, url if pooler else None))
         if schema.state == "ok":
             if await is_divided(connection):
                 findings.append(await _shards(connection))
@@ -290,7 +296,7 @@ async def _durability(connection: Connection, settings: Settings) -> Finding:
     if off:
         state: State = "fail" if settings.environment == "production" else "warn"
         return Finding("durability", state, f"off: {off}; switch it on, a crash would lose payments")
-    commit = await _value(connection, "show synchronous_commit")
+    commit = await _value(connection, _COMMITS)
     if commit not in SURE:
         state = "fail" if settings.environment == "production" else "warn"
         return Finding(
@@ -334,17 +340,22 @@ async def _replica(primary: Connection, settings: Settings, url: str) -> Finding
     return Finding("replica", "ok", "it answers lists, searches and reports")
 
 
-async def _pooler(connection: Connection, settings: Settings, url: str) -> Finding:
-    """Returns whether the pooler has room for the connections of this machine's processes, and of all that run."""
+async def _pooler(connection: Connection, settings: Settings, url: str | None) -> Finding:
+    """Returns whether the pooler behind `url` has room for the connections of this machine's processes, and of all that
+    run; without `url`, how many it needs room for.
+    """
     api, worker = (sum(count(settings.environment).values()) for count in (api_connections, worker_connections))
     running = list[RunningProcess]()
     if not await _value(connection, "select to_regclass('service_process') is null"):
         running = [RunningProcess(*row) for row in await _rows(connection, RUNNING)]
     open_at_most = sum(api if process.role == "api" else worker for process in running)
     needed = max(connections_max(settings), open_at_most)
+    role = await _value(connection, "select session_user")
+    if url is None:
+        asked = f"`ledger doctor --pooler` compares them, once {role} is in pgbouncer's stats_users and auth_file"
+        return Finding("pooler", "warn", f"each of the pooler's limits has to be at least {needed}; {asked}")
     limits = await asyncio.to_thread(pooler_limits, url)
     if limits is None:
-        role = await _value(connection, "select session_user")
         unseen = f"the pooler does not show {role} its limits: each has to be at least {needed}"
         return Finding("pooler", "warn", f"{unseen}; name {role} in pgbouncer's stats_users to have them compared here")
     small = [f"{name} is {limit}" for name, limit in limits.items() if limit < needed]

@@ -60,6 +60,13 @@ def test_the_wrong_master_key_and_a_lost_one_are_found(settings: Settings) -> No
     assert not (settings.data_dir / "master.key").exists()
 
 
+@pytest.mark.parametrize(("level", "text"), [("off", "off: synchronous_commit;"), ("local", "synchronous_commit is l")])
+def test_a_server_whose_commits_wait_for_too_little_is_found(settings: Settings, level: str, text: str) -> None:
+    url = psycopg.conninfo.make_conninfo(str(settings.database_url), options=f"-c synchronous_commit={level}")
+    found = examined(settings, LEDGER_DATABASE_URL=url)["durability"]
+    assert (found.state, found.text.startswith(text)) == ("warn", True)
+
+
 @pytest.mark.parametrize(
     ("statement", "holder"),
     [

@@ -131,6 +131,14 @@ def doctor(
     files: Annotated[
         bool, typer.Option("--files", help="Read the files of every stamped document, and every logo.")
     ] = False,
+    pooler: Annotated[
+        bool,
+        typer.Option(
+            "--pooler",
+            help="Ask pgbouncer for its limits, as the owner of the database, who has to be in its stats_users and "
+            "auth_file: without the latter, a pgbouncer before 1.19 ends.",
+        ),
+    ] = False,
     data_dir: DataDir = None,
     json: Annotated[bool, json_option("[{check, state, text}]")] = False,
 ) -> None:
@@ -147,7 +155,7 @@ def doctor(
     configure_logs("critical")
     flags = {} if data_dir is None else {"data_dir": data_dir}
     findings = []
-    for finding in examine(os.environ, files=files, **flags):
+    for finding in examine(os.environ, files=files, pooler=pooler, **flags):
         findings.append(finding)
         if not json:
             typer.echo(f"{finding.state:<4}  {finding.check:<11}  {finding.text}")

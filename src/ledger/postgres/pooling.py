@@ -2,6 +2,9 @@
 
 How many connections a pooler has room for is in its own settings, which no statement to the database shows. pgbouncer
 shows them to the roles of its `stats_users`, in a database that it names after itself.
+
+Ask there only if an operator wants it. A pgbouncer before 1.19 ends, with all its connections, as soon as a role asks
+that it has from `auth_query` and not from its `auth_file` (pgbouncer's pull request 817).
 """
 
 from __future__ import annotations

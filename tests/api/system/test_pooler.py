@@ -14,6 +14,7 @@ from tests.api.bodies import order, paid_order
 from tests.api.storefront import ORDERS, opened
 from tests.poolers import pooled
 
+from ledger import doctor
 from ledger.doctor import Finding, examine
 from ledger.postgres.connection import connect
 from ledger.postgres.connection_count import connections_max
@@ -69,16 +70,16 @@ async def test_a_pooler_in_session_mode_works(
 
 
 def test_a_pooler_without_room_for_the_services_is_found(
-    settings: Settings, database_url: str, roles: list[str], short_dir: Path
+    settings: Settings, database_url: str, roles: list[str], short_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner = conninfo_to_dict(database_url)["user"]
 
-    def found(settings_of_pooler: str) -> Finding:
+    def found(settings_of_pooler: str, *, pooler: bool = True) -> Finding:
         place = short_dir / f"p{uuid4().hex[:6]}"
         with pooled(database_url, place, "session", roles, settings_of_pooler) as string:
             environ = {"LEDGER_DATABASE_URL": string, "LEDGER_DATA_DIR": str(settings.data_dir)}
             variables = {"LEDGER_MASTER_KEY": "11" * 32, "LEDGER_WORKERS": "2"}
-            return next(each for each in examine(environ | variables) if each.check == "pooler")
+            return next(each for each in examine(environ | variables, pooler=pooler) if each.check == "pooler")
 
     needed = connections_max(replace(settings, workers=2))
     hidden = found("")
@@ -97,6 +98,9 @@ def test_a_pooler_without_room_for_the_services_is_found(
             " from generate_series(1, 9)"
         )
     assert f"max_db_connections is {needed}" in found(f"{seen}{needed}").text
+    monkeypatch.delattr(doctor, "pooler_limits")  # it is not asked unless an operator wants it
+    not_asked = found(f"{seen}{needed}", pooler=False)
+    assert (not_asked.state, "`ledger doctor --pooler` compares them" in not_asked.text) == ("warn", True)
 
 
 @pytest.mark.parametrize("mode", ["transaction", "statement"])
