@@ -58,6 +58,22 @@ async def test_a_process_is_registered_while_it_runs(database_url: str) -> None:
             assert other.execute(REGISTERED).fetchall() == []
 
 
+async def test_a_process_that_was_killed_is_forgotten_after_a_day(database_url: str) -> None:
+    for hours in (25, 23):
+        elsewhere(database_url, host=f"{hours} hours", age_s=hours * 3600)
+    async with SharedClient(database_url, "test-announcer") as client, Registration(client, "").running():
+        pass
+    with psycopg.connect(database_url) as other:
+        assert other.execute("select host from service_process").fetchall() == [("23 hours",)]
+
+
+async def test_a_registration_waits_for_no_disk_and_no_standby(database_url: str) -> None:
+    async with await connect(database_url, "test") as connection:
+        await registration._execute(connection, "create table told as select current_setting('synchronous_commit')")
+        assert await (await connection.execute("table told")).fetchall() == [("off",)]
+        await connection.execute("drop table told")
+
+
 async def test_a_clock_that_is_apart_is_logged_and_measured(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registration, "CLOCK", AHEAD)
     monkeypatch.setattr(registration, "BEAT_S", 0.02)

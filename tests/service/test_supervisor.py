@@ -21,7 +21,7 @@ from tests.service.trees import Running, eventually, is_alive
 from ledger.postgres.connection_count import embedded_settings
 from ledger.postgres.embedded.server import FAILURES_MAX
 from ledger.postgres.prepare import NoPrimary
-from ledger.postgres.registration import ClockApart
+from ledger.postgres.registration import ClockApart, FilesNotShared
 from ledger.service import supervisor
 from ledger.settings import Settings
 
@@ -77,6 +77,24 @@ def test_a_start_waits_for_a_primary_and_reports_it_once(tmp_path, monkeypatch, 
     impatient = structs.replace(patient, database_wait_s=0.0)
     with pytest.raises(NoPrimary, match=r"^the database is a standby$"):
         supervisor._Supervisor(impatient, plan, signals, tmp_path)._prepared("")
+
+
+def test_a_start_compares_its_files_again_once_its_processes_are_registered(tmp_path, monkeypatch):
+    """Of two services that start at the same time, neither is registered when the other one looks before."""
+    steps = []
+
+    def require_shared_files(_, files):
+        steps.append(files.partition("#")[0])
+        raise FilesNotShared
+
+    monkeypatch.setattr("ledger.postgres.registration.require_shared_files", require_shared_files)
+    monkeypatch.setattr(supervisor._Supervisor, "_prepare", lambda _: steps.append("prepared"))
+    monkeypatch.setattr(supervisor._Supervisor, "_await_children", lambda _: steps.append("registered"))
+    settings = Settings(database_url="host=nowhere", data_dir=tmp_path)
+    plan = supervisor.ProcessPlan(name="test", api=None, worker=None)
+    with pytest.raises(FilesNotShared):
+        supervisor._Supervisor(settings, plan, supervisor.StopSignals(), tmp_path).start()
+    assert steps == ["prepared", "registered", f"file://{tmp_path}/files"]
 
 
 @pytest.mark.long

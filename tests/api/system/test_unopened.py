@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import time
+from pathlib import Path
+
 import msgspec
 import psycopg
 import pytest
@@ -10,6 +14,7 @@ from tests.api.storefront import ORDERS, opened
 from tests.metric_values import metric_value
 
 from ledger.settings import Settings
+from ledger.telemetry import unopened
 
 pytestmark = pytest.mark.anyio
 
@@ -51,3 +56,17 @@ async def test_a_record_that_cannot_be_opened_is_503_and_reported(
         other = await store.register()
         assert (await other.create(order())).status_code == 201
     assert (metric_value("ledger_records_unopened_total", holder, reason) or 0) > before
+
+
+def test_every_process_reports_what_another_one_could_not_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = str(tmp_path)
+    unopened.note_unopened("webhook endpoint", "missing", shared)
+    monkeypatch.setattr(unopened, "_last", float("-inf"))  # as in the other processes
+    assert unopened.is_recent(shared)
+    assert not unopened.is_recent(None)
+    [file] = tmp_path.iterdir()
+    earlier = time.time() - unopened.RECENT_S - 1
+    os.utime(file, (earlier, earlier))
+    assert not unopened.is_recent(shared)
+    file.unlink()
+    assert not unopened.is_recent(shared)
