@@ -57,7 +57,7 @@ PACKAGES = {
     ("ledger.domain",): (("ledger.domain", "ledger.personal_data", "ledger.py311_speedups", *PURE_STDLIB, "msgspec"), ()),
     ("ledger.personal_data", "ledger.py311_speedups"): ((*PURE_STDLIB, "msgspec"), ()),
     ("ledger.telemetry",): (("ledger.telemetry", "msgspec", "prometheus_client", "structlog"), ()),
-    ("ledger.asgi", "ledger.call_failures", "ledger.ttl_cache", "ledger.slices", "ledger.tasks", "ledger.back_off", "ledger.month_names", "ledger.parent_process", "ledger.progress"): ((), ()),
+    ("ledger.asgi", "ledger.call_failures", "ledger.ttl_cache", "ledger.slices", "ledger.tasks", "ledger.back_off", "ledger.month_names", "ledger.parent_process", "ledger.progress", "ledger.bounded_file"): ((), ()),
     ("ledger.tracing",): (  # with the spans of requests the only one that knows OpenTelemetry
         ("ledger.tracing", "ledger.journal.append", "ledger.journal.commit.writer", "ledger.journal.inline", "ledger.operations.context.ledger",
          "ledger.background.scheduler.jobs", "ledger.processors.contract", *DATABASE, "opentelemetry"),
@@ -66,7 +66,7 @@ PACKAGES = {
     ("api.system.request_spans",): (("api.http.request", "api.http.request_metrics", "ledger.tracing.spans", "opentelemetry", "starlette"), ()),
     ("ledger.settings",): (("ledger.database_urls", "ledger.domain", "msgspec"), ()),
     ("ledger.database_urls",): (("psycopg",), ()),
-    ("ledger.security",): (("ledger.settings", "ledger.domain", "cryptography", "msgspec", "structlog"), ()),
+    ("ledger.security",): (("ledger.bounded_file", "ledger.settings", "ledger.domain", "cryptography", "msgspec", "structlog"), ()),
     ("ledger.postgres",): (("ledger.back_off", "ledger.progress", "ledger.telemetry", "ledger.settings", "msgspec", "procrastinate", "psycopg", "structlog"), ()),
     ("ledger.service",): (("ledger.asgi", "ledger.back_off", "ledger.settings", "ledger.telemetry", "ledger.tasks", "httptools", "msgspec", "starlette", "structlog", "uvicorn"), ()),
     ("ledger.journal",): (

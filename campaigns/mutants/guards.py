@@ -3997,8 +3997,8 @@ ARCHIVE: Final = (
         "archived-elsewhere",
         "nothing goes into a store of files that a service does not read",
         _ARCHIVING,
-        "        if process.files_id != place.rpartition",
-        "        if False and process.files_id != place.rpartition",
+        "        if process.files_id != id_",
+        "        if False and process.files_id != id_",
         (f"{_ARCHIVE_FAULTS}::test_nothing_goes_where_a_service_does_not_read",),
     ),
     Mutant(

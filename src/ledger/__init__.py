@@ -20,6 +20,7 @@ Beside the layers:
   `security`: keys and secrets. `telemetry`: logs and metrics. `tracing`: spans, if traces are on.
 - `doctor`: checks an installation for an operator.
 - `call_failures`: how a call to an outside system fails.
+- `bounded_file`: reads a file that a person has named.
 - `write_once_store`: a folder or an object store in which each file is written once.
 - `tasks`: time-outs, and tasks that run to their end. `slices`: long work that leaves the loop to other requests.
   `ttl_cache`, `back_off`, `month_names`, `progress`: what several layers use.

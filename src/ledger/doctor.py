@@ -7,6 +7,7 @@ directory. It starts the embedded Postgres if that does not run, and stops it ag
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -151,6 +152,10 @@ def examine(
         return
     typos = [f"{variable} is no setting; did you mean {meant}?" for variable, meant in likely_typos(environ)]
     yield Finding("settings", "warn" if typos else "ok", " ".join(typos) or f"read, for {settings.environment}")
+    if unusable := _unusable(settings):
+        todo = "correct that, or set LEDGER_DATA_DIR to another directory; the other checks need it"
+        yield Finding("disk", "fail", f"{unusable}: {todo}")
+        return
     yield _disk(settings.data_dir)
     yield _keys(settings)
     if settings.files_url:
@@ -190,6 +195,21 @@ def _fault_as_finding() -> Iterator[list[Finding]]:
         reason = " ".join(str(refusal).split())
         todo = "check that LEDGER_DATABASE_URL names the role that owns the database"
         faults.append(Finding("database", "fail", f"it refuses a check: {reason}; {todo}"))
+
+
+def _unusable(settings: Settings) -> str:
+    """Returns why a data directory can neither be used nor made, empty if it can."""
+    place = settings.data_dir.absolute()
+    try:
+        while not place.exists():
+            place = place.parent
+    except OSError as refusal:
+        return f"{place} cannot be read: {refusal.strerror}"
+    if not place.is_dir():
+        return f"{place} is not a directory"
+    if settings.database_url is None and not os.access(place, os.W_OK | os.X_OK):
+        return f"{place} cannot be written by this account"
+    return ""
 
 
 def _disk(data_dir: Path) -> Finding:
@@ -579,7 +599,7 @@ async def _services(connection: Connection) -> Finding:
         state = "fail" if is_unready else "warn"
     places = {process.files_id: process for process in running if process.files}
     if len(places) > 1:
-        stores = " and ".join(f"{each.files.partition('#')[0]} of {each.host}" for each in places.values())
+        stores = " and ".join(f"{each.files_address} of {each.host}" for each in places.values())
         differences.append(f"invoices are kept apart in {stores}: name one object store in LEDGER_FILES_URL")
         state = "fail"
     return Finding("services", state, ". ".join([text, *differences]))

@@ -27,13 +27,15 @@ from tests.operations.test_actions import CHALLENGED, MANUAL
 from ledger.background.effects import NoteAlias
 from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.reactions.payment_index import PaymentIndex
-from ledger.background.reconciliation.comparison import Difference, Kind, Missing, Unreachable
+from ledger.background.reconciliation import reconciler
+from ledger.background.reconciliation.comparison import Difference, Kind, Missing, Unreachable, Unread
 from ledger.background.reconciliation.reconciler import Reconciliation
 from ledger.background.scheduler.jobs import Jobs
 from ledger.domain.orders.events import PayerActionRequired
 from ledger.domain.orders.processor_outcomes import Captured
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import NextAction, OrderStatus, PaymentStatus
+from ledger.journal.event_archive import ArchiveUnavailable
 from ledger.journal.reader import SeenEvent
 from ledger.operations.context.inputs import Actor, CancelInput, CaptureInput, RefundInput, ValidateInput
 from ledger.operations.context.ledger import Ledger
@@ -216,6 +218,29 @@ async def test_a_refund_that_no_request_has_asked_for_is_recorded(
     assert summary(await compare()) == [(Missing.IN_LEDGER, 0, 4_000, False, True)]
     assert (await order_named(ledger, merchant, "1")).amount_refunded == 8_000
     assert await compare() == []
+
+
+async def test_an_order_that_cannot_be_read_is_named_and_the_others_are_compared(
+    ledger: Ledger, merchant: Actor, database_url: str, compare: Compare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("1", "2"):
+        await create_order(ledger, merchant, an_order(name, by_card()))
+    unread, other = [(await order_named(ledger, merchant, name)).terms.order_id for name in ("1", "2")]
+    load = reconciler.load_order
+
+    async def load_order(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> Order:
+        if order_id == unread:
+            raise ArchiveUnavailable("its file is missing")
+        return await load(ledger, merchant_id, order_id)
+
+    execute(database_url, f"delete from sandbox_charge where merchant_id = '{merchant.merchant_id}'")
+    monkeypatch.setattr(reconciler, "load_order", load_order)
+    with capture_logs() as logs:
+        found = await compare()
+    assert Unread(merchant_id=merchant.merchant_id, order_id=unread, unread="its file is missing") in found
+    assert [each.order_id for each in found if isinstance(each, Difference)] == [other]
+    [line] = [line for line in logs if line["event"] == "reconciliation_order_unread"]
+    assert (line["order_id"], line["reason"]) == (str(unread), "its file is missing")
 
 
 async def test_look_ups_that_hang_for_one_merchant_delay_no_other(

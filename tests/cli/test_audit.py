@@ -72,7 +72,17 @@ def test_an_audit_that_cannot_run_exits_with_2(ledger, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "command", [("audit",), ("rebuild", "--check"), ("export", "--to", "-"), ("log", "export", "logs"), ("reconcile",)]
+    "command",
+    [
+        ("audit",),
+        ("rebuild", "--check"),
+        ("export", "--to", "-"),
+        ("log", "export", "logs"),
+        ("reconcile",),
+        ("operations", "list"),
+        ("keys", "list", "01980d1e-3b5c-7cc0-9d5a-6f1f0d9a2b44"),
+        ("payouts",),
+    ],
 )
 def test_no_command_answers_for_a_database_that_is_not_there(command, settings, tmp_path):
     absent = tmp_path / "mistyped"

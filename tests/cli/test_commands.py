@@ -124,6 +124,8 @@ def test_what_cannot_be_done_is_one_line(ledger, log):
         (("keys", "create", UNKNOWN, "--expires-at", "tomorrow"), "'tomorrow' is not a time"),
         (("keys", "create", UNKNOWN, "--expires-at", "2030-01-01"), "needs an offset"),
         (("seed", "nowhere.jsonl"), "nowhere.jsonl cannot be read"),
+        (("seed", "/dev/zero"), "/dev/zero cannot be read: it has more than"),
+        (("merchants", "set-logo", UNKNOWN, "/dev/zero"), "/dev/zero cannot be read: it has more than 1,048,576 bytes"),
     ):
         assert reason in ledger(*arguments).one_line
     assert log()["event"] == []
@@ -227,4 +229,5 @@ def test_a_month_without_documents_is_empty_in_every_form(ledger, merchant):
     assert (
         "<h1>Electronic invoices 2027-01</h1>" in ledger("merchants", "month-end", merchant, "2027-01", "--page").done
     )
-    assert "is not a month" in ledger("merchants", "month-end", merchant, "January").one_line
+    for month in ("January", "9999-12", "0001-01", "2027-1"):
+        assert "is not a month" in ledger("merchants", "month-end", merchant, month).one_line

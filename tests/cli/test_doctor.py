@@ -116,6 +116,14 @@ def test_a_role_without_a_right_is_one_finding_after_those_before_it(settings: S
     assert found["roles"].state == "ok"
 
 
+def test_a_data_directory_that_is_none_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for place, fault in (("file", "is not a directory"), ("file/below", "is not a directory"), ("x" * 300, "too long")):
+        [*_, last] = doctor.examine({}, data_dir=tmp_path / place)
+        assert (last.check, last.state) == ("disk", "fail")
+        assert fault in last.text
+
+
 def test_a_missing_role_of_the_vault_is_found(settings: Settings, database_url: str) -> None:
     assert examined(settings)["roles"].state == "ok"
     with psycopg.connect(database_url, autocommit=True) as connection:

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from ledger.postgres.embedded import cluster, server
 from ledger.postgres.embedded.data_dir import make_data_dir
-from ledger.postgres.prepare import prepare, ready_database, replica_url, require_durability
+from ledger.postgres.prepare import prepare, ready_database, replica_url, require_archived_events, require_durability
 from ledger.postgres.replication import Standbys
 from ledger.security.secrets import Purpose, load_secrets
 from ledger.settings import CannotRun, Settings, SettingWrong
@@ -90,6 +90,18 @@ def test_a_commit_must_wait_for_the_disk_of_the_standby(database_url, capfd):
             require_durability(url, "production")
     require_durability(psycopg.conninfo.make_conninfo(database_url, options="-c synchronous_commit=local"), "sandbox")
     assert "warning: synchronous_commit is local" in capfd.readouterr().err
+
+
+def test_production_names_the_store_of_its_archived_events(settings, database_url):
+    production = structs.replace(settings, environment="production")
+    require_archived_events(database_url, production)
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        file = [uuid4(), b"0" * 16, b"0" * 32, 1, 1]
+        connection.execute("insert into archived_file values (%s, %s, %s, %s, %s)", file)
+    with pytest.raises(CannotRun, match=r"in 1 files of an object store: name that store in LEDGER_FILES_URL"):
+        require_archived_events(database_url, production)
+    require_archived_events(database_url, structs.replace(production, files_url="s3://bucket/tax"))
+    require_archived_events(database_url, settings)
 
 
 def test_a_role_that_cannot_confirm_commits_is_refused_with_what_to_grant(database_url):

@@ -20,6 +20,7 @@ from ledger.postgres.registration import (
     ClockApart,
     FilesNotShared,
     Registration,
+    address_and_id,
     ahead_s,
     require_clock,
     require_shared_files,
@@ -134,6 +135,20 @@ def test_a_second_machine_with_a_folder_of_its_own_is_refused(database_url: str,
     require_shared_files(database_url, "")
     with pytest.raises(FilesNotShared, match=r"own/files, those of app2 are in .*shared/files: name one object store"):
         require_shared_files(database_url, own)
+
+
+def test_a_folder_is_known_by_its_id_whatever_its_path_has(database_url: str, tmp_path: Path) -> None:
+    one, other = tmp_path / "shop#1" / "a#b", tmp_path / "shop#2" / "a#b"
+    (tmp_path / "file").touch()
+    own, shared, nowhere = (files_place(folder_url(folder)) for folder in (one, other, tmp_path / "file" / "a#b"))
+    assert address_and_id(nowhere)[0] == f"file://{tmp_path}/file/a#b/files"
+    assert address_and_id("s3://bucket/tax") == ("s3://bucket/tax", "s3://bucket/tax")
+    elsewhere(database_url, files=own)
+    require_shared_files(database_url, own)
+    with pytest.raises(
+        FilesNotShared, match=r"in \S+/shop#2/a#b/files, those of app2 are in \S+/shop#1/a#b/files: name"
+    ):
+        require_shared_files(database_url, shared)
 
 
 def test_of_two_machines_that_start_at_the_same_time_the_first_one_stays(database_url: str, tmp_path: Path) -> None:

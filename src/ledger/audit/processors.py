@@ -9,7 +9,7 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from ledger.audit.report import LISTED_MAX, Report, Violation
-from ledger.background.reconciliation.comparison import Difference, Kind, Missing
+from ledger.background.reconciliation.comparison import Difference, Kind, Missing, Unread
 from ledger.background.reconciliation.reconciler import MARGIN, Finding, Reconciliation
 from ledger.operations.orders.payment_lookup import open_lookup
 from ledger.postgres.connection import connect
@@ -49,6 +49,11 @@ async def with_processors(settings: Settings, report: Report, merchant_id: UUID 
 
 
 def _violation(finding: Finding) -> Violation | None:
+    if isinstance(finding, Unread):
+        message = f"the order was not compared: {finding.unread}"
+        return Violation(
+            invariant=PROCESSOR, merchant_id=finding.merchant_id, order_id=finding.order_id, message=message
+        )
     if not isinstance(finding, Difference):
         if finding.merchant_id is None:
             return None

@@ -28,7 +28,7 @@ from ledger.domain.streams import IDEMPOTENCY_RECORDS, ORDERS
 from ledger.invoicing.files import files_address, files_place
 from ledger.journal.event_archive import REFERENCE_BYTES, EventArchive, Reference, file_id, file_key
 from ledger.postgres.connection import Connection, connect
-from ledger.postgres.registration import RUNNING, RunningProcess
+from ledger.postgres.registration import RUNNING, RunningProcess, address_and_id
 from ledger.progress import Progress, unreported
 from ledger.security.secrets import load_checkpoint_keys
 from ledger.settings import CannotRun, Settings, log_origin
@@ -185,7 +185,7 @@ async def _require_readers(connection: Connection, place: str) -> None:
     that does not know archived events, or one that reads files from another store than this `place`.
     """
     own = version("payment-ledger")
-    archive = place.partition("#")[0]
+    archive, id_ = address_and_id(place)
     for row in await (await connection.execute(RUNNING)).fetchall():
         process = RunningProcess(*row)
         who = f"the {process.role} on {process.host}"
@@ -195,8 +195,8 @@ async def _require_readers(connection: Connection, place: str) -> None:
                 f"{own}: archive when every service is of one release"
             )
         # One that names no store reads from its own folder, which may be this one.
-        if process.files_id != place.rpartition("#")[2] and (process.files or not archive.startswith("file:")):
-            theirs = process.files.partition("#")[0] or "its data directory"
+        if process.files_id != id_ and (process.files or not archive.startswith("file:")):
+            theirs = process.files_address or "its data directory"
             raise CannotRun(
                 f"{who} reads files from {theirs}, and archived events would be in {archive}: set one LEDGER_FILES_URL "
                 "for every service and this command"

@@ -51,7 +51,7 @@ def export(
 
     try:
         with _opened(to) as write, progress_bar() as progress:
-            exported = with_database(data_dir, work, must_exist=True)
+            exported = with_database(data_dir, work)
     except BrokenPipeError:
         raise
     except OSError as refusal:

@@ -40,12 +40,12 @@ def on_ledger(
     operator: Operator | None = None,
     *,
     recorded: Recorded | None = None,
-    must_exist: bool = False,
+    makes_database: bool = False,
 ) -> T:
     """Runs `work` on a ledger of the installation and returns its result. Raises CannotRun with one line.
 
     A command that appends events passes its `operator`, whom the log keeps beside each. One that changes something else
-    passes what is `recorded` of it before. A database that `must_exist` is not made.
+    passes what is `recorded` of it before. One that begins an installation `makes_database` where there is none.
     """
     from ledger.wiring import open_ledger
 
@@ -53,7 +53,7 @@ def on_ledger(
         async with open_ledger(settings, operator=operator) as ledger:
             return await work(ledger, settings)
 
-    return with_database(data_dir, opened, recorded=recorded, must_exist=must_exist)
+    return with_database(data_dir, opened, recorded=recorded, makes_database=makes_database)
 
 
 def on_connection(
@@ -77,12 +77,12 @@ def with_database(
     work: Callable[[Settings], Coroutine[Any, Any, T]],
     *,
     recorded: Recorded | None = None,
-    must_exist: bool = False,
+    makes_database: bool = False,
 ) -> T:
     """Runs `work` while the installation's database is up, with the settings that name it, and returns its result.
 
-    What is `recorded` of a command is written before. A database that `must_exist` is not made. Raises CannotRun with
-    one line.
+    What is `recorded` of a command is written before. Raises CannotRun with one line. A database is made by a command
+    that `makes_database`; for every other one, a missing one is an error.
     """
     import asyncio
 
@@ -97,7 +97,7 @@ def with_database(
         return await work(settings)
 
     asked = settings_from(data_dir=data_dir)
-    if must_exist:
+    if not makes_database:
         require_database(asked)
     with ready_database(asked) as settings, errors_as_cannot_run():
         return asyncio.run(run(settings))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
+from ledger.bounded_file import TooLarge, read_file
 from ledger.cli.installation import uuid_of, with_database
 from ledger.cli.options import DataDir, json_option
 from ledger.cli.output import echo_json, echo_table
@@ -73,7 +74,7 @@ def export(
         return written
 
     try:
-        written = with_database(data_dir, write, must_exist=True)
+        written = with_database(data_dir, write)
     except OSError as refusal:
         raise CannotRun(f"{folder} cannot be written: {refusal.strerror}") from refusal
     if json:
@@ -139,11 +140,10 @@ def _content(place: Path) -> bytes:
     """Returns the bytes of a file. Raises OSError, and Malformed if they are more than a proof or an event has."""
     from ledger.tlog.notes import Malformed
 
-    with place.open("rb") as file:  # which may be a device without an end
-        content = file.read(_BYTES_MAX + 1)
-    if len(content) > _BYTES_MAX:
-        raise Malformed(f"it has more than {_BYTES_MAX:,} bytes")
-    return content
+    try:
+        return read_file(place, _BYTES_MAX)
+    except TooLarge as fault:
+        raise Malformed(str(fault)) from None
 
 
 def _end(reason: str, status: int) -> NoReturn:

@@ -5,14 +5,16 @@ Programs read the four fields that `create --json` prints: keep them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from ledger.bounded_file import TooLarge, read_file
 from ledger.cli.attribution import By, Reason, Yes, operator_of, require_confirmation
 from ledger.cli.installation import Recorded, on_connection, on_ledger, uuid_of
 from ledger.cli.options import DataDir, MerchantId, json_option
@@ -23,6 +25,9 @@ from ledger.settings import CannotRun, Settings
 if TYPE_CHECKING:
     from ledger.domain.merchants.state import Merchant
     from ledger.operations.context.ledger import Ledger
+
+_BYTES_MAX: Final = 2**20
+"""How much a logo, a certificate, its key or its password may have."""
 
 MerchantJson = Annotated[
     bool, json_option("{merchantId, name, createdAt, updatedAt, closedAt, settings}, as `merchants show`")
@@ -77,7 +82,7 @@ def create(
             "environment": settings.environment,
         }
 
-    created = on_ledger(data_dir, register, operator_of("merchants create", by, reason))
+    created = on_ledger(data_dir, register, operator_of("merchants create", by, reason), makes_database=True)
     if json:
         echo_json(created)
         return
@@ -326,10 +331,9 @@ def month_end(
     from projections.orders import month_end as report
 
     merchant = uuid_of(merchant_id, "merchant")
-    try:
-        begin = datetime.strptime(month, "%Y-%m").replace(tzinfo=UTC)
-    except ValueError:
-        raise CannotRun(f"{month!r} is not a month: months look like 2027-01") from None
+    if re.fullmatch(r"20\d{2}-(0[1-9]|1[0-2])", month, re.ASCII) is None:
+        raise CannotRun(f"{month!r} is not a month of 2000 to 2099: months look like 2027-01")
+    year, number = map(int, month.split("-"))
 
     async def read(ledger: Ledger, settings: Settings) -> report.Month:
         known = (await merchant_of(ledger, merchant)).settings.time_zone
@@ -342,7 +346,7 @@ def month_end(
 
             read_order = partial(load_order, ledger, merchant)
             archive = ledger.journal.reader.archive
-            return await report.month_of(rows, read_order, archive, merchant, begin.year, begin.month, zone)
+            return await report.month_of(rows, read_order, archive, merchant, year, number, zone)
 
     found = on_ledger(data_dir, read)
     lines = found.lines
@@ -367,9 +371,11 @@ def month_end(
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_file(path, _BYTES_MAX)
     except OSError as refusal:
         raise CannotRun(f"{path} cannot be read: {refusal.strerror}") from None
+    except TooLarge as fault:
+        raise CannotRun(f"{path} cannot be read: {fault}") from None
 
 
 def _pairs(arguments: list[str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from ledger.bounded_file import TooLarge, read_file
 from ledger.cli.attribution import By, Reason, operator_of
 from ledger.cli.installation import on_ledger, uuid_of
 from ledger.cli.options import DataDir, MerchantId, json_option
@@ -31,6 +32,8 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The merchant's own na
 _ACCOUNT_JSON: Final = (
     "{name, processor, status, mode, country, methods, publishableKey, messagesUrl, createdAt, updatedAt}"
 )
+_BYTES_MAX: Final = 2**16
+"""How much a file of keys may hold."""
 _OPTIONS: Final = {
     "name": "NAME",
     "processor": "--processor",
@@ -212,9 +215,11 @@ def _lines(file: str | None) -> list[str]:
     if file is None:
         return []
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        text = sys.stdin.read() if file == "-" else read_file(Path(file), _BYTES_MAX).decode()
     except OSError as refusal:
         raise CannotRun(f"{file} cannot be read: {refusal.strerror}") from None
+    except TooLarge as fault:
+        raise CannotRun(f"{file} cannot be read: {fault}") from None
     except UnicodeDecodeError:
         raise CannotRun(f"{file} holds no text") from None
     lines = [line.strip() for line in text.splitlines() if line.strip()]

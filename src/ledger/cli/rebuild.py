@@ -68,7 +68,7 @@ def rebuild(
     subject = " ".join([*(tables or ()), *([] if merchant_id is None else [f"of merchant {merchant_id}"])])
     recorded = None if check else Recorded(operator_of("rebuild", by, reason), subject)
     with progress_bar() as progress:
-        found = with_database(data_dir, work, recorded=recorded, must_exist=True)
+        found = with_database(data_dir, work, recorded=recorded)
     orders = found.orders if explain else []
     if json:
         echo_json({"tables": found.tables, "orders": orders})

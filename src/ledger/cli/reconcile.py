@@ -39,18 +39,20 @@ def reconcile(
         bool,
         json_option(
             "[{merchantId, idempotencyKey, missingIn, captured, refunded, voided, orderId, paymentId, repaired, account, "
-            "kind, inLedger, atProcessor, batchId}], and {merchantId, account, unreachable} for each account that was not compared"
+            "kind, inLedger, atProcessor, batchId}], with {merchantId, account, unreachable} for each account and {merchantId, "
+            "orderId, unread} for each order that was not compared"
         ),
     ] = False,
 ) -> None:
     """Compare all accounts of all merchants with the log: captures, refunds, voids and the lines of payouts.
 
-    Lists every difference, and every account that is not reachable. Exits 1 if one is left. What happened in the last
+    Lists every difference, every account that is not reachable, and every order whose events cannot be read. Exits 1 if
+    one is left. What happened in the last
     fifteen minutes is not compared, and at most 366 days are compared at once.
     """
     from datetime import UTC, datetime, timedelta
 
-    from ledger.background.reconciliation.comparison import Difference
+    from ledger.background.reconciliation.comparison import Difference, Unreachable, Unread
     from ledger.background.reconciliation.reconciler import MARGIN, Reconciliation
     from ledger.operations.orders.payment_lookup import open_lookup
     from projections.orders.reconciliation import ReconciliationLog
@@ -73,20 +75,25 @@ def reconcile(
             findings = Reconciliation(ledger, names, log.moved).findings(begin, end, repair=repair)
             return [finding async for finding in findings]
 
-    found = on_ledger(data_dir, compare, operator_of("reconcile", by, reason) if repair else None, must_exist=True)
+    found = on_ledger(data_dir, compare, operator_of("reconcile", by, reason) if repair else None)
     differences = [one for one in found if isinstance(one, Difference)]
-    unreachable = [one for one in found if not isinstance(one, Difference)]
+    unreachable = [one for one in found if isinstance(one, Unreachable)]
+    unread = [one for one in found if isinstance(one, Unread)]
     if json:
         echo_json(found)
     elif differences:
         headings = ("ORDER", "ACCOUNT", "KEY", "DIFFERS", "LEDGER", "PROCESSOR", "STATE")
         echo_table(headings, [_row(one) for one in differences])
-    elif not unreachable:
+    elif not (unreachable or unread):
         typer.echo("the processors and the log agree")
     for one in unreachable:
         whose = "" if one.merchant_id is None else f" of the merchant {one.merchant_id}"
         typer.echo(f"the account {one.account}{whose} was not compared: {one.unreachable}", err=True)
-    if unreachable or not all(one.repaired for one in differences):
+    for order in unread:
+        typer.echo(
+            f"the order {order.order_id} of the merchant {order.merchant_id} was not compared: {order.unread}", err=True
+        )
+    if unreachable or unread or not all(one.repaired for one in differences):
         raise typer.Exit(1)
 
 

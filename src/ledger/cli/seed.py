@@ -36,7 +36,7 @@ def seed(
         return await run_file(settings, file, operator=operator)
 
     began = perf_counter()
-    report = with_database(data_dir, run)
+    report = with_database(data_dir, run, makes_database=True)
     known = report.lines - report.new
     if json:
         keys = [{"merchantId": merchant, "apiKey": secret} for merchant, secret in report.keys.items()]

@@ -162,4 +162,4 @@ def files_place(url: str) -> str:
             written.unlink()
         return f"{url}#{place.read_text()}"
     except OSError:  # it cannot be shared either
-        return f"{url}#{socket.gethostname()}{folder}"
+        return f"{url}#{sha256(f'{socket.gethostname()}{folder}'.encode()).hexdigest()[:32]}"

@@ -55,6 +55,8 @@ _MUST_BE_ON: Final = ("fsync", "full_page_writes", "synchronous_commit")
 # How far a commit goes, where that is less than onto the disk of a synchronous standby.
 _WEAK_COMMIT: Final = "select setting from pg_settings where name = 'synchronous_commit' and setting <> all(%s)"
 
+_ARCHIVED_FILES: Final = "select count(*) from archived_file"
+
 # What confirms commits (see `postgres.replication`), as far as this role may not call it.
 _NOT_ALLOWED: Final = """
 select p.oid::regprocedure::text from pg_proc p
@@ -234,6 +236,21 @@ def require_durability(database_url: str, environment: str) -> None:
     if environment == "production":
         raise CannotRun(f"{reason}; production refuses to start")
     _warn(reason)
+
+
+def require_archived_events(database_url: str, settings: Settings) -> None:
+    """Raises CannotRun in production if events are archived and LEDGER_FILES_URL is unset: production archives to an
+    object store alone, and a service without it would answer 503 for each of their orders.
+    """
+    if settings.environment != "production" or settings.files_url:
+        return
+    with psycopg.connect(database_url) as connection:
+        row = connection.execute(_ARCHIVED_FILES).fetchone()
+    assert row is not None, "an aggregate without groups has one row"
+    if row[0]:
+        raise CannotRun(
+            f"the content of archived events is in {row[0]} files of an object store: name that store in LEDGER_FILES_URL"
+        )
 
 
 def standbys_of(database_url: str) -> Standbys:

@@ -68,7 +68,7 @@ select host, role, release, count(*)
 # processes are registered already, only processes that started before them count: of two services, one may stay.
 _OTHER_FILES: Final = f"""
 with running as (
-  select host, files, started_at, seen_at, split_part(files, '#', 2) = split_part(%s, '#', 2) as is_own
+  select host, files, started_at, seen_at, substring(files from '[^#]*$') = %s as is_own
     from service_process where files <> '' and {_RUNS})
 select host, files, extract(epoch from now() - seen_at)::float8 from running
  where not is_own and started_at < coalesce((select min(started_at) from running where is_own), 'infinity')
@@ -104,7 +104,12 @@ class RunningProcess(Struct, frozen=True):
     @property
     def files_id(self) -> str:
         """The store of its files; a folder has an id of its own, by which it is recognised on every machine."""
-        return self.files.rpartition("#")[2]
+        return address_and_id(self.files)[1]
+
+    @property
+    def files_address(self) -> str:
+        """Where its files are, for people; empty if it has named no store."""
+        return address_and_id(self.files)[0]
 
 
 class Registration:
@@ -176,6 +181,14 @@ class Registration:
         CLOCK_AHEAD_SECONDS.labels(PROCESS).set(clock_ahead_s)
 
 
+def address_and_id(files: str) -> tuple[str, str]:
+    """Returns the address of a store as it is registered, and its id. An object store is known by its address; a folder
+    has its id behind the last `#`, for its path may have one too.
+    """
+    address, _, id_ = files.rpartition("#")
+    return address or id_, id_
+
+
 async def _execute(
     connection: Connection, statement: str, values: Sequence[Any] | Mapping[str, Any] | None = None
 ) -> None:
@@ -213,15 +226,16 @@ def require_shared_files(database_url: str, files: str) -> None:
     """
     if not files.startswith("file:"):
         return
+    address, id_ = address_and_id(files)
     try:
         with psycopg.connect(database_url, autocommit=True) as connection:
-            other = connection.execute(_OTHER_FILES, [files]).fetchone()
+            other = connection.execute(_OTHER_FILES, [id_]).fetchone()
     except psycopg.OperationalError:
         return  # the database has just gone: `ledger doctor` compares the processes when they are registered again
     if other is not None:
         host, theirs, seen_s = other
         raise FilesNotShared(
-            f"the invoices of this machine would be in {files.partition('#')[0]}, those of {host} are in "
-            f"{theirs.partition('#')[0]}: name one object store for all machines in LEDGER_FILES_URL. If that service has "
+            f"the invoices of this machine would be in {address}, those of {host} are in "
+            f"{address_and_id(theirs)[0]}: name one object store for all machines in LEDGER_FILES_URL. If that service has "
             f"ended (it was seen {seen_s:.0f} s ago), start again in half a minute"
         )

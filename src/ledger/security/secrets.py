@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
+from ledger.bounded_file import TooLarge, read_file
 from ledger.settings import CannotRun, Settings, SettingWrong
 
 MASTER_KEY_BYTES: Final = 32
 MASTER_KEY_NAME: Final = "master.key"
 _MASTER: Final = "master"
 _FINGERPRINT_BYTES: Final = 8
+_FILE_BYTES_MAX: Final = 2**20
 
 
 class Purpose(StrEnum):
@@ -176,9 +178,11 @@ def _read(variable: str, path: Path) -> bytes:
 
 def _text_of(variable: str, path: Path) -> str:
     try:
-        return path.read_text(encoding="ascii")
+        return read_file(path, _FILE_BYTES_MAX).decode("ascii")
     except OSError as refusal:
         raise SettingWrong(variable, f"cannot be read: {refusal.strerror}") from refusal
+    except TooLarge as fault:
+        raise SettingWrong(variable, f"cannot be read: {fault}") from None
     except UnicodeDecodeError:
         raise SettingWrong(variable, "must hold 32 bytes in hex or base64") from None
 

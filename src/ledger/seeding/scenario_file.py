@@ -14,7 +14,11 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Raw, Struct, field
 
+from ledger.bounded_file import TooLarge, read_file
 from ledger.settings import CannotRun
+
+_BYTES_MAX: Final = 2**26
+"""How large a scenario may be: it is read at once. A line has about a kilobyte."""
 
 
 class LineNumber(Struct, frozen=True):
@@ -53,9 +57,11 @@ def read_lines(file: Path) -> Iterator[tuple[LineNumber, ScenarioLine]]:
     Raises CannotRun if the file is unreadable, InvalidScenario.
     """
     try:
-        content = file.read_bytes()
+        content = read_file(file, _BYTES_MAX)
     except OSError as error:
         raise CannotRun(f"{file} cannot be read: {error.strerror}") from error
+    except TooLarge as error:
+        raise CannotRun(f"{file} cannot be read: {error}") from None
     for number, text in enumerate(content.split(b"\n"), start=1):
         if text.strip():
             place = LineNumber(file, number)

@@ -210,7 +210,7 @@ class _Supervisor:
 
     def _prepare(self) -> None:
         """Waits for the database, and brings its schema and roles up to date."""
-        from ledger.postgres.prepare import connections_allowed, standbys_of
+        from ledger.postgres.prepare import connections_allowed, require_archived_events, standbys_of
 
         if self._server is not None:
             self._server.wait()
@@ -222,6 +222,7 @@ class _Supervisor:
         assert owner_url is not None, "there is a server of our own or a URL"
         with reported_if_slow(_report_wait, lambda: "the database: its answers, migrations and roles"):
             self._settings = self._prepared(owner_url)
+            require_archived_events(owner_url, self._settings)
             if self._server is None:
                 self._require_shared_files(owner_url)
             assert self._settings.database_url is not None, "prepared"

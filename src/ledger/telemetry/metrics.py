@@ -186,6 +186,10 @@ RECONCILIATION_UNREACHABLE = _counter(
     "ledger_reconciliation_unreachable_total",
     "Comparisons of an account that could not be read. Each is made again after an hour, until the account answers.",
 )
+RECONCILIATION_UNREAD = _counter(
+    "ledger_reconciliation_unread_total",
+    "Orders that a comparison with the processors left out, because their events could not be read.",
+)
 OPEN_CALLS = AskedGauge("ledger_recovery_open", "Calls to a processor without an outcome yet.")
 OVERDUE_SECONDS = AskedGauge(
     "ledger_recovery_overdue_seconds",

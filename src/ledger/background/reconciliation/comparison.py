@@ -110,6 +110,14 @@ class Unreachable(Struct, frozen=True, kw_only=True, rename="camel"):
     unreachable: str
 
 
+class Unread(Struct, frozen=True, kw_only=True, rename="camel"):
+    """An order whose events could not be read, so that it was not compared. `unread` is the reason."""
+
+    merchant_id: UUID
+    order_id: UUID
+    unread: str
+
+
 # ----------------------------------------------------------------------------- a record of the processor's, in the log
 
 

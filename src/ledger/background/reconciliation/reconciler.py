@@ -29,6 +29,7 @@ from ledger.background.reconciliation.comparison import (
     Kind,
     Missing,
     Unreachable,
+    Unread,
     answer_contrast,
     contrast,
     difference_of,
@@ -50,6 +51,7 @@ from ledger.domain.orders.payment import Intent, Payment
 from ledger.domain.orders.processor_outcomes import Refunded, RefundPending, RefundRefused
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
+from ledger.journal.event_archive import ArchiveUnavailable
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.payment_lookup import PaymentLookup
@@ -67,7 +69,7 @@ from ledger.processors.contract import (
 )
 from ledger.processors.findings import UnrequestedRefund
 from ledger.processors.messages import SettlementLine, SettlementRefused
-from ledger.telemetry.metrics import RECONCILIATION_DIFFERENCES, RECONCILIATION_UNREACHABLE
+from ledger.telemetry.metrics import RECONCILIATION_DIFFERENCES, RECONCILIATION_UNREACHABLE, RECONCILIATION_UNREAD
 
 _log = structlog.get_logger()
 
@@ -91,7 +93,7 @@ Account = tuple[UUID | None, str]
 """The merchant of an account, None for a shared one, and its name."""
 Listed = tuple[UUID, str, str]
 """The merchant, the name of an account, and the key of what it has listed."""
-Finding = Difference | Unreachable
+Finding = Difference | Unreachable | Unread
 Place = tuple[UUID, UUID]
 """An order and one of its payments."""
 Moved = Callable[[datetime, datetime], Awaitable[Sequence[tuple[UUID, UUID]]]]
@@ -163,7 +165,8 @@ class Reconciliation:
     async def findings(
         self, since: datetime, until: datetime, *, repair: bool = True, only: Account | None = None
     ) -> AsyncIterator[Finding]:
-        """Yields each difference of this time, and each account that is not reachable, counted and logged.
+        """Yields each difference of this time, each account that is not reachable, and each order that cannot be read,
+        counted and logged.
 
         An account that is not reachable delays no other one. With `only`, that one account is compared. One that has
         several names is read once, and compared with the payments of all of them.
@@ -232,63 +235,65 @@ class Reconciliation:
     ) -> None:
         comparison.note(account, record.merchant_id, record.idempotency_key)
         found = await self._place_of(
-            record.merchant_id, account.names, [record.idempotency_key, record.processor_reference]
+            record.merchant_id, account.names, [record.idempotency_key, record.processor_reference], comparison
         )
         if found is None:
             comparison.report(difference_of(record, account.name, unknown_record(record), None))
             return
         order, place = found
         if order is not None and contrast(order, order.payment(place[1]), record) is not None:
-            ask = partial(self._differs_from_record, account, record, place, repair=comparison.repair)
+            ask = partial(self._differs_from_record, account, record, place, comparison)
             comparison.ask(record.merchant_id, record.idempotency_key, ask)
 
     async def _compare_line(self, account: ProcessorAccount, line: SettlementLine, comparison: _Comparison) -> None:
         comparison.note(account, line.merchant_id, _line_key(line))
         if not isinstance(line, SettlementRefused):  # no other batch has the payment now, whichever the log has
             comparison.note(account, line.merchant_id, f":{line.processor_reference}")
-        found = await self._place_of(line.merchant_id, account.names, [line.processor_reference])
+        found = await self._place_of(line.merchant_id, account.names, [line.processor_reference], comparison)
         if found is None:
             comparison.report(line_difference(line, account.name, unknown_payment(line), None))
             return
         order, place = found
         if order is not None and line_contrast(order.payment(place[1]), line) is not None:
             line = _at(line, order.payment(place[1]).account)
-            ask = partial(self._differs_from_line, line, place, repair=comparison.repair)
+            ask = partial(self._differs_from_line, line, place, comparison)
             comparison.ask(line.merchant_id, _line_key(line), ask)
 
     # ------------------------------------------------------------------------------- the processor has it, the log not
 
     async def _differs_from_record(
-        self, account: ProcessorAccount, record: ProcessorRecord, place: Place, *, repair: bool
+        self, account: ProcessorAccount, record: ProcessorRecord, place: Place, comparison: _Comparison
     ) -> Difference | None:
-        order = await self._load(record.merchant_id, place[0])
+        order = await self._load(record.merchant_id, place[0], comparison)
         found = None if order is None else contrast(order, order.payment(place[1]), record)
         if order is None or found is None:
             return None  # it has waited for its turn
         payment = order.payment(place[1])
-        may_repair = repair and found.missing_in is Missing.IN_LEDGER and found.kind is not Kind.AMOUNT
-        repaired = may_repair and await self._repair(account.processor, order, payment, record)
+        may_repair = comparison.repair and found.missing_in is Missing.IN_LEDGER and found.kind is not Kind.AMOUNT
+        repaired = may_repair and await self._repair(account.processor, order, payment, record, comparison)
         return difference_of(record, payment.account, found, place, repaired=repaired)
 
-    async def _differs_from_line(self, line: SettlementLine, place: Place, *, repair: bool) -> Difference | None:
-        order = await self._load(line.merchant_id, place[0])
+    async def _differs_from_line(
+        self, line: SettlementLine, place: Place, comparison: _Comparison
+    ) -> Difference | None:
+        order = await self._load(line.merchant_id, place[0], comparison)
         found = None if order is None else line_contrast(order.payment(place[1]), line)
         if found is None:
             return None
-        repaired = repair and await self._record_line(line, place)
+        repaired = comparison.repair and await self._record_line(line, place, comparison)
         return line_difference(line, line.account_name, found, place, repaired=repaired)
 
-    async def _record_line(self, line: SettlementLine, place: Place) -> bool:
+    async def _record_line(self, line: SettlementLine, place: Place, comparison: _Comparison) -> bool:
         """Records a line of a payout as its message would be. Returns whether the log has it then."""
         order_id, payment_id = place
         line = replace(line, order_id=order_id, payment_id=payment_id)
         for report in reports_of(line):
             await self._applier.take(report)
-        order = await self._load(line.merchant_id, order_id)
+        order = await self._load(line.merchant_id, order_id, comparison)
         return order is not None and line_contrast(order.payment(payment_id), line) is None
 
     async def _place_of(
-        self, merchant_id: UUID, accounts: Sequence[str], names: Sequence[str]
+        self, merchant_id: UUID, accounts: Sequence[str], names: Sequence[str], comparison: _Comparison
     ) -> tuple[Order | None, Place] | None:
         """Returns the order of a payment that has one of these names, None if it cannot be read, with the place.
 
@@ -296,19 +301,22 @@ class Reconciliation:
         """
         for name in names:
             for order_id, payment_id in await self._names.find(merchant_id, name):
-                order = await self._load(merchant_id, order_id)
+                order = await self._load(merchant_id, order_id, comparison)
                 if order is None or order.payment(payment_id).account in accounts:
                     return order, (order_id, payment_id)
         return None
 
-    async def _load(self, merchant_id: UUID, order_id: UUID) -> Order | None:
-        """Returns an order, or None if its log cannot be read: the quarantine reports that."""
+    async def _load(self, merchant_id: UUID, order_id: UUID, comparison: _Comparison) -> Order | None:
+        """Returns an order, or None if it cannot be read, which is reported: it is not compared."""
         try:
             return await load_order(self._ledger, merchant_id, order_id)
-        except UNREADABLE:
+        except UNREADABLE as fault:
+            comparison.report_unread(merchant_id, order_id, fault)
             return None
 
-    async def _repair(self, processor: Processor, order: Order, payment: Payment, record: ProcessorRecord) -> bool:
+    async def _repair(
+        self, processor: Processor, order: Order, payment: Payment, record: ProcessorRecord, comparison: _Comparison
+    ) -> bool:
         """Records the answer that the processor gives for the call now. Returns whether the log has it then."""
         try:
             answer = await self._look_up(processor, order, payment, record)
@@ -318,7 +326,7 @@ class Reconciliation:
             return False
         intent, outcome = answer
         if _is_unrequested(order, payment, intent):
-            return await self._record_refund(order, payment, record, intent, outcome)
+            return await self._record_refund(order, payment, record, intent, outcome, comparison)
         actor = Actor(merchant_id=record.merchant_id, request_id="reconciliation")
         uow = UnitOfWork(self._ledger, actor, cause=payment.payment_id)
         call = ProcessorCall(ledger=self._ledger, merchant_id=record.merchant_id, order=order, intent=intent)
@@ -327,7 +335,13 @@ class Reconciliation:
         return contrast(repaired, repaired.payment(payment.payment_id), record) is None
 
     async def _record_refund(
-        self, order: Order, payment: Payment, record: ProcessorRecord, intent: Intent, outcome: Outcome
+        self,
+        order: Order,
+        payment: Payment,
+        record: ProcessorRecord,
+        intent: Intent,
+        outcome: Outcome,
+        comparison: _Comparison,
     ) -> bool:
         """Records a refund that no request in the log has asked for. Returns whether the log has it then."""
         assert intent.refund_id is not None, "a refund has an id"
@@ -342,7 +356,7 @@ class Reconciliation:
             outcome=outcome,
         )
         await record_unrequested_refund(self._ledger, (payment.account,), found)
-        recorded = await self._load(record.merchant_id, order.terms.order_id)
+        recorded = await self._load(record.merchant_id, order.terms.order_id, comparison)
         return recorded is not None and contrast(recorded, recorded.payment(payment.payment_id), record) is None
 
     async def _look_up(
@@ -365,7 +379,7 @@ class Reconciliation:
         self, merchant_id: UUID, order_id: UUID, comparison: _Comparison, only: Account | None
     ) -> None:
         """Begins to ask each account about what it should have of an order and did not list."""
-        order = await self._load(merchant_id, order_id)
+        order = await self._load(merchant_id, order_id, comparison)
         if order is None:
             return
         voids = await self._voids(merchant_id, order)
@@ -386,7 +400,13 @@ class Reconciliation:
                     continue
                 batches = (batch.batch_id, "")
                 if not any((merchant_id, name, f"{each}:{reference}") in comparison.listed for each in batches):
-                    ask = partial(self._line_missing_at_processor, account, merchant_id, (order_id, payment.payment_id))
+                    ask = partial(
+                        self._line_missing_at_processor,
+                        account,
+                        merchant_id,
+                        (order_id, payment.payment_id),
+                        comparison,
+                    )
                     comparison.ask(merchant_id, f"{batch.batch_id}:{reference}", ask)
 
     async def _missing_at_processor(
@@ -403,10 +423,10 @@ class Reconciliation:
         return difference_of(record, payment.account, found, (order.terms.order_id, payment.payment_id))
 
     async def _line_missing_at_processor(
-        self, account: ProcessorAccount, merchant_id: UUID, place: Place
+        self, account: ProcessorAccount, merchant_id: UUID, place: Place, comparison: _Comparison
     ) -> Difference | None:
         """Asks for the line of the payout that the log has for a payment."""
-        order = await self._load(merchant_id, place[0])
+        order = await self._load(merchant_id, place[0], comparison)
         payment = None if order is None else order.payment(place[1])
         if payment is None or payment.batch is None or payment.processor_reference is None:
             return None
@@ -454,6 +474,7 @@ class _Comparison:
         self.readers = dict[Account, ProcessorAccount]()
         self.accounts = FairSlots[Account](_ACCOUNTS_AT_ONCE, _ACCOUNTS_OF_A_MERCHANT)
         self.questions = FairSlots[tuple[UUID, str]]()
+        self._unread = set[UUID]()
         self._found = deque[Finding]()
 
     def begin(self, account: ProcessorAccount) -> bool:
@@ -468,6 +489,13 @@ class _Comparison:
 
     def report(self, finding: Finding) -> None:
         self._found.append(_reported(finding))
+
+    def report_unread(self, merchant_id: UUID, order_id: UUID, fault: Exception) -> None:
+        """Reports once that an order was not compared."""
+        if order_id not in self._unread:
+            self._unread.add(order_id)
+            reason = str(fault) if isinstance(fault, ArchiveUnavailable) else type(fault).__name__
+            self.report(Unread(merchant_id=merchant_id, order_id=order_id, unread=reason))
 
     def ask(self, merchant_id: UUID, key: str, compare: Callable[[], Awaitable[Difference | None]]) -> None:
         """Starts a comparison that asks the processor, as soon as its merchant has a slot."""
@@ -526,6 +554,11 @@ def _reported(finding: Finding) -> Finding:
         RECONCILIATION_UNREACHABLE.inc()
         ids = {"merchant_id": str(finding.merchant_id or ""), "account": finding.account}
         _log.warning("reconciliation_waits", reason=finding.unreachable, **ids)
+        return finding
+    if isinstance(finding, Unread):
+        RECONCILIATION_UNREAD.inc()
+        ids = {"merchant_id": str(finding.merchant_id), "order_id": str(finding.order_id)}
+        _log.error("reconciliation_order_unread", reason=finding.unread, **ids)
         return finding
     RECONCILIATION_DIFFERENCES.labels(finding.kind, finding.missing_in, str(finding.repaired).lower()).inc()
     ids = {"merchant_id": str(finding.merchant_id), "order_id": str(finding.order_id), "account": finding.account}
