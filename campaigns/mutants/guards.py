@@ -2858,6 +2858,16 @@ STANDBY: Final = (
         ("tests/api/system/test_replica.py::test_a_replica_that_is_behind_answers_nothing",),
     ),
     Mutant(
+        "slow-read-asked-twice",
+        "a read that takes too long at the replica is not asked of the primary too",
+        "src/ledger/postgres/replica.py",
+        "            if isinstance(fault.__cause__, psycopg.errors.QueryCanceled):\n                raise\n",
+        "",
+        (
+            "tests/api/system/test_replica.py::test_a_read_that_takes_too_long_at_the_replica_is_not_asked_of_the_primary_too",
+        ),
+    ),
+    Mutant(
         "promoted-server-answers",
         "a server that was promoted, whose log may be another one, answers nothing",
         "src/ledger/postgres/replica.py",

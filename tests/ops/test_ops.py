@@ -5,8 +5,11 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from operator import itemgetter
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -147,6 +150,27 @@ def test_the_container_copies_files_that_exist_and_runs_as_an_account_of_its_own
     bases = {rest.split()[0] for name, rest in steps if name == "FROM"}
     assert [base for base in bases if not re.fullmatch(r"\S+:3\.11\.\d+-slim-bookworm@sha256:[0-9a-f]{64}", base)] == []
     assert len(bases) == 1, "both stages have the same Python"
+
+
+@pytest.mark.parametrize(("status", "is_healthy"), [(200, True), (503, False)])
+def test_the_container_is_healthy_while_the_service_is_ready_at_its_port(status, is_healthy):
+    class Ready(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(status if self.path == "/health/ready" else 404)
+            self.end_headers()
+
+        def log_message(self, *_):
+            """Prints nothing."""
+
+    file = (OPS / "container" / "Containerfile").read_text()
+    _, *arguments = json.loads(re.search(r"^  CMD (\[.*\])$", file, re.MULTILINE)[1])
+    with HTTPServer(("127.0.0.1", 0), Ready) as server:
+        answering = Thread(target=server.handle_request)
+        answering.start()
+        port = {"LEDGER_PORT": str(server.server_port)}
+        asked = subprocess.run([sys.executable, *arguments], env=os.environ | port, capture_output=True, check=False)
+        answering.join()
+    assert (asked.returncode == 0) is is_healthy, asked.stderr
 
 
 @pytest.mark.parametrize("file", ["prometheus/alerts.yml", "grafana/ledger.json"])

@@ -25,11 +25,13 @@ from ledger import doctor
 from ledger.postgres import replica
 from ledger.postgres.connection import connect
 from ledger.postgres.embedded.server import EmbeddedServer
+from ledger.postgres.faults import DatabaseUnavailable
 from ledger.postgres.migrate import migrate
 from ledger.postgres.prepare import prepare
 from ledger.postgres.replica import (
     WRITTEN,
     NoStandby,
+    Position,
     ReplicaUse,
     connect_replica,
     replayed,
@@ -364,6 +366,10 @@ def test_doctor_reports_what_becomes_of_the_replica(
     assert (state, "it was promoted, or is the primary itself" in text) == ("warn", True)
     state, text = found(f"host={tmp_path} dbname=ledger user=ledger password=secret")
     assert (state, "it does not answer: OperationalError" in text, "secret" in text) == ("warn", True, False)
+    with monkeypatch.context() as patch:
+        patch.setattr(doctor, "connections_allowed", lambda _: 3)
+        state, text = found(standby.url)
+        assert (state, text.partition(",")[0]) == ("warn", "it allows 3 connections")
     monkeypatch.undo()
     with paused(standby):
         with psycopg.connect(primary.url, autocommit=True) as operator:
@@ -390,6 +396,22 @@ async def is_role_replayed(role: str, settings: Settings) -> str:
     async with await connect_replica(str(settings.read_database_url), "test") as connection:
         found = await connection.execute("select from pg_roles where rolname = %s", (role,))
         return "yes" if await found.fetchone() is not None else "no"
+
+
+async def test_a_read_that_takes_too_long_at_the_replica_is_not_asked_of_the_primary_too() -> None:
+    async def written() -> Position:
+        return Position(1, 1)
+
+    use = ReplicaUse("", written)
+    for cause, is_refused in ((psycopg.errors.QueryCanceled(), True), (psycopg.OperationalError(), False)):
+        use.reason = ""
+
+        async def read(_: Position, cause: psycopg.Error = cause) -> None:
+            raise DatabaseUnavailable from cause
+
+        with pytest.raises(DatabaseUnavailable) if is_refused else contextlib.nullcontext():
+            assert await use.ask(read) is None
+        assert bool(use.reason) is not is_refused
 
 
 async def test_the_sessions_at_a_replica_have_their_settings(standby: EmbeddedServer) -> None:
