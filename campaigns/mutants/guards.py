@@ -2739,6 +2739,14 @@ FEED: Final = (
         (f"{_NUMBERING_TESTS}::test_long_pasts_take_turns_and_the_others_wait_for_no_round_of_them",),
     ),
     Mutant(
+        "feed-delayed-by-long-pasts",
+        "a read of the feed waits for a slice of the long pasts that others read, and not for one of each",
+        "src/ledger/background/reactions/feed.py",
+        "self._far if has_long_past else nullcontext()",
+        "nullcontext()",
+        (f"{_NUMBERING_TESTS}::test_a_read_of_the_feed_waits_for_one_slice_of_the_long_pasts_that_others_read",),
+    ),
+    Mutant(
         "numbers-wait-for-the-disk",
         "a number that was sent is not lost in a crash of the database, and given to another event",
         _NUMBERING,

@@ -214,6 +214,43 @@ async def test_long_pasts_take_turns_and_the_others_wait_for_no_round_of_them(
         assert [row[0] for row in rows(database_url, _EVENTS, each.merchant_id)] == list(range(1, sequence + 1))
 
 
+async def test_a_read_of_the_feed_waits_for_one_slice_of_the_long_pasts_that_others_read(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(numbering, "_EVENTS_AT_ONCE", 20)
+    long = [await register(ledger) for _ in range(3)]
+    await begun(database_url, ledger, merchant)
+    for n in range(9):
+        for each in long:
+            await create_order(ledger, each, an_order(str(n), by_card()))
+    await create_order(ledger, merchant, an_order("0", by_card()))
+    advanced: list[UUID] = []
+    advance = EventNumbers.advance
+    is_reading = asyncio.Event()
+
+    async def noted(numbers: EventNumbers, connection: Connection, merchant_id: UUID) -> bool:
+        advanced.append(merchant_id)
+        if len(advanced) > 1 and merchant_id != merchant.merchant_id:
+            is_reading.set()
+            await asyncio.sleep(0)  # the read of the other merchant begins here
+        return await advance(numbers, connection, merchant_id)
+
+    monkeypatch.setattr(EventNumbers, "advance", noted)
+    feed = Feed(database_url, ledger.journal)
+    reading = [asyncio.create_task(feed.catch_up(each.merchant_id)) for each in long]
+    await is_reading.wait()
+    before = len(advanced)
+    await feed.catch_up(merchant.merchant_id)
+    assert advanced[before] == merchant.merchant_id, "after the slice that was under way"
+    await asyncio.gather(*reading)
+    await feed.stop()
+    turns = [merchant_id for merchant_id in advanced if merchant_id != merchant.merchant_id]
+    assert set(turns[:3]) == {each.merchant_id for each in long}, "long pasts take turns"
+    for each in (merchant, *long):
+        ((position, _, head),) = rows(database_url, _PLACE, each.merchant_id)
+        assert position == head
+
+
 @pytest.mark.parametrize(("took_s", "rest_s"), [(0.0, 0.05), (0.03, 0.12), (1.0, 0.25)])
 async def test_the_rest_after_a_round_follows_from_its_length(
     ledger: Ledger,

@@ -6,11 +6,13 @@ that a later request finds, by this process or by a worker.
 
 from __future__ import annotations
 
+import asyncio
 import time
+from contextlib import nullcontext
 from typing import Final
 from uuid import UUID
 
-from ledger.background.reactions.numbering import EventNumbers
+from ledger.background.reactions.numbering import EventNumbers, is_far
 from ledger.journal.journal import Journal
 from ledger.operations.context.event_feed import FeedBehind
 from ledger.postgres.connection import Connection, SharedClient
@@ -35,12 +37,14 @@ on conflict do nothing
 class Feed:
     """The feeds of all merchants (see `operations.context.event_feed`). Call `stop` at the end.
 
-    Requests have turns at one connection, each for a slice of a log: a long past delays no other merchant by more.
+    Requests have turns at one connection, each for a slice of a log. Those of long pasts have turns among themselves
+    before: however many there are, a turn of another merchant waits for one slice of them.
     """
 
     def __init__(self, url: str, journal: Journal) -> None:
         self._client = SharedClient(url, "ledger-numbering")
         self._numbers = EventNumbers(url, journal)
+        self._far = asyncio.Lock()
 
     async def stop(self) -> None:
         """Disconnects."""
@@ -56,8 +60,9 @@ class Feed:
         """Numbers what a merchant's log holds now, and begins its feed if there is none."""
         until_s = time.monotonic() + _PATIENCE_S
         target: int | None = None
+        has_long_past = False
         while True:
-            async with self._client.turn() as connection:
+            async with self._far if has_long_past else nullcontext(), self._client.turn() as connection:
                 head, position, past = await _place(connection, merchant_id)
                 target = head if target is None else target
                 if position >= target:
@@ -66,7 +71,9 @@ class Feed:
                     raise FeedBehind(is_readable=True)
                 if time.monotonic() >= until_s:
                     raise FeedBehind(is_readable=position >= past)
-                await self._numbers.advance(connection, merchant_id)
+                had_turn, has_long_past = has_long_past, is_far(target - position)
+                if had_turn or not has_long_past:
+                    await self._numbers.advance(connection, merchant_id)
 
 
 async def _place(connection: Connection, merchant_id: UUID) -> tuple[int, int, int]:

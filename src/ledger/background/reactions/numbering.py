@@ -174,6 +174,11 @@ class _Place(Struct, frozen=True):
     head: int
 
 
+def is_far(events: int) -> bool:
+    """Returns whether so many events without numbers are more than a slice."""
+    return events > _EVENTS_AT_ONCE
+
+
 class EventNumbers:
     """One process's share of the numbering. `numbered` counts the public events that it has numbered.
 
@@ -232,7 +237,7 @@ class EventNumbers:
         for merchant_id, events in rows:
             if events == 0 or self.is_quarantined(merchant_id):
                 others.append(merchant_id)
-            elif events > _EVENTS_AT_ONCE:
+            elif is_far(events):
                 far.append(merchant_id)
             else:
                 near.append(merchant_id)
