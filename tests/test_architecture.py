@@ -97,7 +97,7 @@ PACKAGES = {
         (),
     ),
     ("ledger.webhooks",): (  # the only one that connects to addresses of merchants
-        ("ledger.webhooks", "ledger.domain.rejections", "ledger.journal.encryption", "ledger.postgres.connection", "ledger.ttl_cache", "aiohttp", "msgspec",
+        ("ledger.webhooks", "ledger.domain.rejections", "ledger.journal.encryption", "ledger.postgres.connection", "ledger.tasks", "ledger.ttl_cache", "aiohttp", "msgspec",
          "yarl"),
         (),
     ),
@@ -113,7 +113,7 @@ PACKAGES = {
     ),
     ("ledger.background",): (  # owns due times, the cursors and the queue of jobs, and the only one that knows procrastinate
         ("ledger.operations", "ledger.background", "ledger.call_failures", "ledger.journal", "ledger.processors", "ledger.back_off", "ledger.settings", "ledger.telemetry",
-         "ledger.domain", "ledger.notifications", "ledger.tlog", "ledger.ttl_cache", "ledger.webhooks", *DATABASE, "msgspec", "structlog", "psycopg", "psycopg_pool", "procrastinate", "uuid_utils"),
+         "ledger.domain", "ledger.notifications", "ledger.tasks", "ledger.tlog", "ledger.ttl_cache", "ledger.webhooks", *DATABASE, "msgspec", "structlog", "psycopg", "psycopg_pool", "procrastinate", "uuid_utils"),
         (r"ledger\.journal\.commit\.(?!notifier).*",),
     ),
     ("ledger.operations",): (

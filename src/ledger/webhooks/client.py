@@ -16,6 +16,7 @@ from aiohttp.http import HttpProcessingError
 from yarl import URL
 
 from ledger.domain.rejections import InvalidField
+from ledger.tasks import Timeouts
 from ledger.webhooks.addresses import Destinations
 from ledger.webhooks.attempts import BODY_READ_MAX, Attempt, Outcome, kept_text, retry_after
 from ledger.webhooks.connections import RECEIVED_MAX, Connections, Progress, ReceivedTooMuch, Target
@@ -40,6 +41,7 @@ class WebhookClient:
         self._destinations = destinations
         self._resolver = Resolver(look_up)
         self._tls = tls
+        self._timeouts = Timeouts()
         self._connections: Connections | None = None
 
     async def close(self) -> None:
@@ -65,7 +67,7 @@ class WebhookClient:
     async def post(
         self, text: str, message_id: str, body: bytes, secrets: Sequence[str], *, timeout_s: float = TIMEOUT_S
     ) -> Attempt:
-        """Posts a message once, within `timeout_s` in all, and returns how it ended.
+        """Posts a message once, within `timeout_s` and at most `LATE_MAX_S` more in all, and returns how it ended.
 
         A message may arrive twice: if a kept connection breaks, it is sent again on a new one.
         """
@@ -77,7 +79,7 @@ class WebhookClient:
         progress = Progress(target.url, [], bytearray())
         headers = signed_headers(message_id, body, secrets, at)
         try:
-            async with asyncio.timeout(timeout_s):
+            with self._timeouts.within(timeout_s):
                 outcome, error = await self._answer(progress, target, headers, body)
         except TimeoutError:
             outcome, error = Outcome.TIMED_OUT, _late(progress, timeout_s)

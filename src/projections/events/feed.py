@@ -13,7 +13,7 @@ from projections.events.bodies import BodyRenderer, EventDocument, other_points,
 from projections.events.numbered import EventQuery, Found, NumberedEvent, find_named, find_one, find_page
 from projections.events.states import StateReader
 
-_RENDERED_AT_ONCE: Final = 100
+_RENDERED_AT_ONCE: Final = 128
 """Of how many events the states are held at once: a page may be of a thousand orders."""
 _PAGE_BYTES: Final = 8 << 20
 """After how many bytes a page ends: a thousand events of one order with hundreds of payments would have gigabytes."""

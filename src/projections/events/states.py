@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
-from itertools import groupby
+from itertools import islice
+from operator import itemgetter
 from typing import Any, Final
 from uuid import UUID
 
@@ -22,6 +23,7 @@ States = Mapping[Point, Any]
 
 _PIECE: Final = 200
 """How many events are opened before other work of the process has its turn."""
+_POSITION: Final = itemgetter(1)
 _KIND_OF_TOPIC: Final[Mapping[str, Stream[Any]]] = {topic: kind for kind in STREAMS for topic in kind.topics}
 
 
@@ -37,7 +39,7 @@ class StateReader:
         Raises like `LogReader.opened`.
         """
         positions: dict[UUID, list[int]] = {}
-        for stream_id, position in sorted(set(points)):
+        for stream_id, position in sorted(set(points), key=_POSITION):  # Python compares UUIDs ten times slower
             positions.setdefault(stream_id, []).append(position)
         if not positions:
             return {}
@@ -50,9 +52,10 @@ class StateReader:
             opened += await self._reader.opened(connection, merchant_id, some, uses_cached_keys=False)
             await asyncio.sleep(0)
         states: dict[Point, Any] = {}
+        unfolded = iter(opened)
         async with self.slices.work() as work:
-            for stream_id, events in groupby(opened, key=lambda event: event.stream_id):
-                states |= await _folded(stream_id, list(events), positions[stream_id], work)
+            for (stream_id, wanted), part in zip(positions.items(), of_streams, strict=True):
+                states |= await _folded(stream_id, list(islice(unfolded, len(part))), wanted, work)
         return states
 
 

@@ -39,8 +39,9 @@ from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.webhooks.disable import disable_endpoint
 from ledger.postgres.faults import DatabaseUnavailable, Fault
+from ledger.tasks import LATE_MAX_S
 from ledger.telemetry.metrics import WEBHOOK_ATTEMPTS, WEBHOOKS_DISABLED
-from ledger.webhooks.attempts import Attempt
+from ledger.webhooks.attempts import Attempt, Outcome
 
 _log = structlog.get_logger()
 
@@ -72,6 +73,7 @@ _AGAIN_S: Final = 0.5
 _STOP_S: Final = 3.0
 """How long attempts that are under way may take once the worker is being stopped."""
 _UNREADABLE_AGAIN: Final = timedelta(seconds=60)
+_COUNTERS: Final = {outcome: WEBHOOK_ATTEMPTS.labels(outcome) for outcome in Outcome}
 
 
 class LeaseLost(Exception):
@@ -476,7 +478,7 @@ class _Delivering:
         secrets = [each for each in opened if each is not None]
         if not secrets:
             raise SecretDestroyed
-        if not (body.is_fresh and self._session.outlasts(timeout_s)):
+        if not (body.is_fresh and self._session.outlasts(timeout_s + LATE_MAX_S)):
             raise SecretsLate
         return await self._webhooks.client.post(
             self._endpoint.terms.url, str(delivery.event_id), body.content, secrets, timeout_s=timeout_s
@@ -501,7 +503,7 @@ class _Delivering:
 
     def _note(self, delivery: Delivery, attempt: Attempt) -> None:
         """Notes the outcome of an attempt, to be written."""
-        WEBHOOK_ATTEMPTS.labels(attempt.outcome).inc()
+        _COUNTERS[attempt.outcome].inc()
         body = None if delivery.attempts or attempt.is_delivered else delivery.body
         note_attempt(delivery, attempt, self._now, random.uniform(-1, 1))
         self._health = pacing.after_attempt(
