@@ -325,7 +325,7 @@ def copied(connection: psycopg.Connection[Any]) -> dict[str, bytes]:
 
 _OTHER_TABLES: Final = (
     "event", "merchant_head", "log_tree", "log_tile", "log_checkpoint", "tally", "customer_count", "payment_method",
-    "vault_card", "search_block",
+    "vault_card", "search_block", "search_count",
 )  # fmt: skip
 
 
@@ -479,10 +479,12 @@ def _edit_line(change: str, column: str, target: Target, random: Random) -> list
 
 
 def _edit_row_of_lines(column: str, kind: str, target: Target, random: Random) -> list[Sought]:
-    """Changes what lets a search skip a row of lines, or says that the row has it."""
-    where = "kind in (1, 2)" + (" and not packed and grams is null" if column == "packed" else "")
-    row, _ = _row(target, random, "search_block", "merchant_id", where=where)
+    """Changes what lets a search skip a row of lines, or says that the row has it, or that its orders are counted."""
+    where = "(kind = 1 or grams is null)" if column == "packed" else "true"
+    row, is_counted = _row(target, random, "search_block", "packed", where=f"kind in (1, 2) and {where}")
     assert _changed(target, random, "search_block", row, column, kind), f"no other value of {column}"
+    if column == "packed" and is_counted:
+        return [Sought(None, "ROW", "search_count", "orders")]
     return [Sought(None, "ROW", "search_block", column)]
 
 
@@ -500,6 +502,34 @@ def _add_block(target: Target, random: Random) -> list[Sought]:
         id=other,
     )
     return [Sought(str(other), "ROW", "search_line")]
+
+
+def _text_counter(kind: int, text: str) -> Sought:
+    """Returns the violation of a counter, which has no text that may be a person's."""
+    return Sought(f"with {text!r}" if kind == 1 else "by the end of an e-mail", "ROW", "search_count", "orders")
+
+
+def _edit_text_counter(column: str, type_: str, target: Target, random: Random) -> list[Sought]:
+    row, kind, text = _row(target, random, "search_count", "kind", "text")
+    assert _changed(target, random, "search_count", row, column, type_), f"no other value of search_count.{column}"
+    return [_text_counter(int(kind), text)]
+
+
+def _remove_text_counter(target: Target, random: Random) -> list[Sought]:
+    row, kind, text = _row(target, random, "search_count", "kind", "text")
+    target.execute("delete from search_count where ctid = %(row)s", row=row)
+    return [_text_counter(int(kind), text)]
+
+
+def _remove_text_counters(target: Target, random: Random) -> list[Sought]:
+    target.execute("delete from search_count where merchant_id = %(m)s")
+    return [Sought("further counters of texts", "ROW", "search_count")]
+
+
+def _add_text_counter(target: Target, random: Random) -> list[Sought]:
+    row, _ = _row(target, random, "search_count", "text")
+    target.copy("search_count", row, {"text": "'~~'", "kind": "1"})
+    return [_text_counter(1, "~~")]
 
 
 def _edit_key(change: str, target: Target, random: Random) -> list[Sought]:
@@ -626,6 +656,14 @@ EDITS: Final[Mapping[str, Edit]] = {
     **{f"search_block.{column}": partial(_edit_row_of_lines, column, kind) for column, kind in SUMMARY.items()},
     "search lines removed": _remove_block,
     "search line added": _add_block,
+    **{
+        f"search_count.{column}": partial(_edit_text_counter, column, kind)
+        for column, kind in (("merchant_id", "uuid"), ("kind", "int4"), ("text", "text"), ("orders", "int8"))
+    },
+    "search_count removed": _remove_text_counter,
+    "search_counts of a merchant removed": _remove_text_counters,
+    "search_count added": _add_text_counter,
+    "search_count of no merchant": partial(_of_no_merchant, "search_count"),
     "data_key.wrapped": partial(_edit_key, "wrapped = set_byte(wrapped, 40, get_byte(wrapped, 40) # 1)"),
     "data_key.sealing_key_id": partial(_edit_key, "sealing_key_id = sealing_key_id || 'x'"),
     "data_key.merchant_id": partial(_edit_key, "merchant_id = gen_random_uuid()"),

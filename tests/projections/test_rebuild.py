@@ -215,6 +215,12 @@ LINE_EDITS = (
     "update search_block set first_id = gen_random_uuid() where kind = 2",
     "update search_block set texts = texts || chr(10) || 'x' where kind in (1, 2)",
 )
+COUNTER_EDITS = (
+    "update search_count set orders = orders + 1 where text = 'e'",
+    "delete from search_count where kind = 2",
+    "delete from search_count",
+    "insert into search_count select merchant_id, 1, '~', 1 from merchant",
+)
 
 
 @pytest.mark.parametrize("is_packed", [False, True])
@@ -229,7 +235,7 @@ async def test_lines_of_searches_are_corrected(full: Shop, database_url: str, co
         counters = "select kind, text, orders from search_count order by 1, 2"
         counted = await (await connection.execute(counters)).fetchall()
         assert bool(counted) == is_packed
-        for edit in LINE_EDITS:
+        for edit in LINE_EDITS + (COUNTER_EDITS if is_packed else ()):
             await connection.execute(edit)
             assert {*await restored(full, database_url, connection, right)} == {"search_line"}
             for _ in range(3 * is_packed):

@@ -45,6 +45,8 @@ from ledger.tlog.checkpoint_files import CheckpointFiles, SavedCheckpoints, chec
 from ledger.tlog.keys import LogKeys
 from projections.lists import tally
 from projections.payment_methods import TABLE as METHODS
+from projections.search.count_check import LINES, wrong_counts
+from projections.search.counts import Counted, TextCounts
 
 _HEADS: Final = "select merchant_id, position from merchant_head order by merchant_id"
 # Until which size each log was ever signed, by the database.
@@ -62,6 +64,13 @@ select merchant_id, n from customer_count where merchant_id between %s and %s or
 _METHODS: Final = """
 select merchant_id, payment_method_id, customer_id, is_default, created_at, is_saved, doc from payment_method
  where merchant_id between %s and %s order by merchant_id
+"""
+_COUNTS: Final = """
+select merchant_id, kind, text, orders from search_count where merchant_id between %s and %s order by merchant_id
+"""
+# The merchants whose orders are counted for searches.
+_COUNTED: Final = """
+select distinct merchant_id from search_block where merchant_id between %s and %s and kind = 1 and packed
 """
 # The numbers of the vault, and whether each is one that nothing is going to destroy.
 _VAULT: Final = """
@@ -90,6 +99,7 @@ _ALL: Final = UUID(int=(1 << 128) - 1)
 _RANGES_EACH: Final = 8
 """How many ranges of streams each process audits: the last ones end at about the same time."""
 _SAMPLES: Final = 512
+_TEXTS_MAX: Final = 20
 _begun: Final[list[_Work]] = []
 """The work of this process, if it is one of a pool."""
 EVENTS_READ: Final = "auditing events"
@@ -373,10 +383,12 @@ class _Tables:
         self._customers = MerchantRows(connection, _CUSTOMERS, first, last)
         self._methods = MerchantRows(connection, _METHODS, first, last)
         self._numbers = None if vault is None else MerchantRows(vault, _VAULT, first, last)
+        self._counts = MerchantRows(connection, _COUNTS, first, last)
+        self._counted = {merchant_id for (merchant_id,) in connection.execute(_COUNTED, (first, last), binary=True)}
 
     def compare(self, merchant_id: UUID, part: MerchantPart) -> list[Violation]:
         """Returns what is wrong with the counters and sums of a merchant, who comes behind the one before."""
-        found = list(self._counters(merchant_id, part))
+        found = [*self._counters(merchant_id, part), *self._texts(merchant_id)]
         methods = sum(row_hash((merchant_id.bytes, *row)) for row in self._methods.of(merchant_id))
         other_methods = methods % HASH_MODULUS != part.methods
         other_numbers = False
@@ -396,6 +408,7 @@ class _Tables:
             "customer_count": self._customers,
             METHODS.name: self._methods,
             "vault_card": self._numbers,
+            "search_count": self._counts,
         }
         for rows in tables.values():
             if rows is not None:
@@ -413,6 +426,22 @@ class _Tables:
         customers = sum(n for (n,) in self._customers.of(merchant_id))
         if customers != part.customers:
             yield _counter(merchant_id, "customer_count", "the counter of customers", part.customers, customers)
+
+    def _texts(self, merchant_id: UUID) -> Iterator[Violation]:
+        """Yields the counters of texts that differ from the lines of searches, at most `_TEXTS_MAX` one by one.
+
+        The end of an e-mail is left out: it may be one person's own.
+        """
+        stored = [(kind, text.decode(), n) for kind, text, n in self._counts.of(merchant_id)]
+        if not stored and merchant_id not in self._counted:
+            return
+        wrong = wrong_counts(_counted(self._connection, merchant_id), stored)
+        for kind, text, expected, found in wrong[:_TEXTS_MAX]:
+            of = f"with {text!r}" if kind == Counted.SHORT else "by the end of an e-mail"
+            yield _counter(merchant_id, "search_count", f"the counter of orders {of}", expected, found, "orders")
+        if further := len(wrong[_TEXTS_MAX:]):
+            what = f"{further} further counters of texts do not follow from the lines of searches"
+            yield Violation(invariant=ROW, merchant_id=merchant_id, message=what, table="search_count", column="orders")
 
     def _details(
         self, merchant_id: UUID, part: MerchantPart, *, other_methods: bool, other_numbers: bool
@@ -475,13 +504,22 @@ def _without_log(
             yield Violation(invariant=ROW, merchant_id=merchant_id, message=what, table=table)
 
 
-def _counter(merchant_id: UUID, table: str, what: str, expected: int, found: int) -> Violation:
+def _counted(connection: Connection, merchant_id: UUID) -> TextCounts:
+    """Returns what the counters of a merchant's texts should be."""
+    counts = TextCounts()
+    for page in pages(connection, LINES, {"merchant_id": merchant_id}):
+        for line, email in page:
+            counts.add(line.decode(), None if email is None else email.decode())
+    return counts
+
+
+def _counter(merchant_id: UUID, table: str, what: str, expected: int, found: int, column: str = "n") -> Violation:
     return Violation(
         invariant=ROW,
         merchant_id=merchant_id,
         message=f"{what} does not follow from the log",
         table=table,
-        column="n",
+        column=column,
         expected=str(expected),
         found=str(found),
     )

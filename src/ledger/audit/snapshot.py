@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import count
@@ -81,7 +81,10 @@ def _connected(url: str) -> Iterator[Connection]:
 
 
 def pages(
-    connection: Connection, query: LiteralString | sql.SQL | sql.Composed, parameters: Sequence[Any], size: int = _PAGE
+    connection: Connection,
+    query: LiteralString | sql.SQL | sql.Composed,
+    parameters: Sequence[Any] | Mapping[str, Any],
+    size: int = _PAGE,
 ) -> Iterator[list[tuple[Any, ...]]]:
     """Yields the rows of a query in pages, by a cursor of the server. Texts, bytes and UUIDs are bytes, times are
     microseconds since 2000-01-01 UTC, dates are days since then.

@@ -22,6 +22,8 @@ from ledger.postgres.connection import Connection
 from projections.inline import rows_of
 from projections.read_models import CUSTOMER_COUNT, CUSTOMERS, LINES, ORDERS, READ_MODELS, TALLY, Key, ReadModel
 from projections.rebuild import as_sent, state_of
+from projections.search import count_check
+from projections.search.counts import TextCounts
 from projections.search.rows import COLUMNS, KINDS, wrong_columns
 
 EXPLAINED_MAX: Final = 20
@@ -30,6 +32,7 @@ _PAGE: Final = 200
 """How many streams are compared at once."""
 _ROWS: Final = 1000
 _ROWS_AT_ONCE: Final = 64
+_LINES_AT_ONCE: Final = 1000
 _LAST: Final = UUID(int=(1 << 128) - 1)
 
 # The next streams of a merchant.
@@ -233,6 +236,21 @@ class Comparison:
                 wrong += [row[_IDS] for row in rows if wrong_columns(row)]
         self.differing[LINES] += len(wrong)
         return [[UUID(bytes=bytes(line_id)) for line_id in ids if line_id is not None] for ids in wrong]
+
+    async def has_wrong_counts(self) -> bool:
+        """Returns whether counters of texts do not follow from the lines as they are stored."""
+        if LINES not in self._tables:
+            return False
+        stored = await (await self._connection.execute(count_check.STORED, (self._merchant_id,))).fetchall()
+        counts = TextCounts()
+        async with self._connection.cursor("counted_lines") as cursor:
+            await cursor.execute(count_check.LINES, {"merchant_id": self._merchant_id})
+            while rows := await cursor.fetchmany(_LINES_AT_ONCE):
+                for line, email in rows:
+                    counts.add(line, email)
+        wrong = count_check.wrong_counts(counts, stored)
+        self.differing[LINES] += len(wrong)
+        return bool(wrong)
 
     async def _compare_lines(self, rendered: Mapping[UUID, Rendered], upper: UUID, wrong: dict[UUID, Wrong]) -> None:
         stored = await self._lines.up_to(upper)

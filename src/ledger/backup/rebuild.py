@@ -179,8 +179,9 @@ class _Work:
             changes = await comparison.counters()
             is_counted = await comparison.has_right_count()
             rows_of_lines = await comparison.wrong_rows_of_lines()
+            has_wrong_counts = await comparison.has_wrong_counts()
             if repair is not None:
-                await repair.write_rows_of_lines(rows_of_lines)
+                await repair.write_rows_of_lines(rows_of_lines, counts_again=has_wrong_counts)
                 await repair.write_counters(changes, counts_customers=not is_counted)
         self._rows += comparison.rows
         self._differing += comparison.differing
@@ -255,8 +256,11 @@ class _Repair:
             async with self._locked():
                 await self._connection.execute(_COUNT_CUSTOMERS, {"merchant_id": self._merchant_id})
 
-    async def write_rows_of_lines(self, rows: Sequence[Sequence[UUID]]) -> None:
-        """Writes rows of lines again, whose lines have these ids."""
+    async def write_rows_of_lines(self, rows: Sequence[Sequence[UUID]], *, counts_again: bool) -> None:
+        """Writes rows of lines again, whose lines have these ids, and has lines counted again."""
+        if counts_again:
+            async with self._locked():
+                await self._forget_counts()
         for ids in rows:
             async with self._locked():
                 await self._forget_counts()

@@ -81,6 +81,36 @@ def is_counted(folded: str) -> bool:
     return 1 <= len(folded) <= _LETTERS_MAX
 
 
+class TextCounts:
+    """How many orders have each short text, and each end of an e-mail."""
+
+    def __init__(self) -> None:
+        self._shorts: Counter[str] = Counter()
+        self._tails: Counter[str] = Counter()
+        self._email_shorts: dict[str, set[str]] = {}
+
+    def add(self, line: str, email: str | None, n: int = 1) -> None:
+        """Counts an order with this line, whose customer has this folded e-mail, `n` times."""
+        found = _short_texts(line)
+        if email is not None:
+            shorts = self._email_shorts.get(email)
+            if shorts is None:
+                shorts = self._email_shorts[email] = _short_texts(email)
+            found |= shorts
+        self._shorts.update(found if n == 1 else dict.fromkeys(found, n))
+        if email is not None and (tail := _tail(email)) is not None:
+            self._tails[tail] += n
+
+    def changes(self) -> list[tuple[int, str, int]]:
+        """Returns the counters that are not 0: the kind, the text and the number of each."""
+        return [
+            (kind.value, text, n)
+            for kind, counter in ((Counted.SHORT, self._shorts), (Counted.TAIL, self._tails))
+            for text, n in counter.items()
+            if n and FIELD_END not in text
+        ]
+
+
 class SearchCounters:
     """Changes to one merchant's counters, collected in a transaction with one snapshot, and written at its end.
 
@@ -91,9 +121,7 @@ class SearchCounters:
         self._connection = connection
         self._merchant_id = merchant_id
         self._former = former
-        self._shorts: Counter[str] = Counter()
-        self._tails: Counter[str] = Counter()
-        self._email_shorts: dict[str, set[str]] = {}
+        self._counts = TextCounts()
 
     async def count(self, orders: Sequence[SearchLine], n: int = 1) -> None:
         """Counts these orders `n` times, by their lines and by their customers' e-mails."""
@@ -101,7 +129,7 @@ class SearchCounters:
         rows = await self._connection.execute(_EMAILS, values, binary=True)
         emails: dict[UUID, str | None] = dict(await rows.fetchall())
         for line in orders:
-            self._add(line.text, emails[line.id], n)
+            self._counts.add(line.text, emails[line.id], n)
 
     async def recount(
         self, customers: Iterable[UUID], previous: Mapping[UUID, str], current: Mapping[UUID, str | None]
@@ -116,8 +144,8 @@ class SearchCounters:
                 continue
             async for order_id, line in self._lines(customer_id):
                 if order_id not in uncounted:
-                    self._add(line, before, -1)
-                    self._add(line, after)
+                    self._counts.add(line, before, -1)
+                    self._counts.add(line, after)
 
     async def _lines(self, customer_id: UUID) -> AsyncIterator[tuple[UUID, str]]:
         """Yields the ids of a customer's orders, and the lines by which they were counted."""
@@ -133,33 +161,16 @@ class SearchCounters:
                 return
             after_at, after_id = orders[-1][:2]
 
-    def _add(self, line: str, email: str | None, n: int = 1) -> None:
-        """Counts an order with this line, whose customer has this folded e-mail, `n` times."""
-        found = _short_texts(line)
-        if email is not None:
-            shorts = self._email_shorts.get(email)
-            if shorts is None:
-                shorts = self._email_shorts[email] = _short_texts(email)
-            found |= shorts
-        self._shorts.update(found if n == 1 else dict.fromkeys(found, n))
-        if email is not None and (tail := _tail(email)) is not None:
-            self._tails[tail] += n
-
     async def write(self) -> None:
         """Writes the collected changes."""
-        changes = [
-            (kind, text.encode(), n)
-            for kind, counter in ((Counted.SHORT, self._shorts), (Counted.TAIL, self._tails))
-            for text, n in counter.items()
-            if n and FIELD_END not in text
-        ]
+        changes = self._counts.changes()
         if not changes:
             return
         kinds, texts, ns = zip(*changes, strict=True)
         values = {
             "merchant_id": self._merchant_id,
             "kinds": ENCODE_ARRAY["int4"](kinds),
-            "texts": ENCODE_ARRAY["text"](texts),
+            "texts": ENCODE_ARRAY["text"]([text.encode() for text in texts]),
             "changes": ENCODE_ARRAY["int8"](ns),
         }
         zero = await (await self._connection.execute(_CHANGE, values)).fetchall()
@@ -172,7 +183,7 @@ class SearchCounters:
 def _short_texts(line: str) -> set[str]:
     """Returns every letter, and every two consecutive letters, of a line.
 
-    Texts across the end of a field are among them; `write` leaves them out.
+    Texts across the end of a field are among them; `changes` leaves them out.
     """
     return {*line, *map(operator.add, line, line[1:])}
 
