@@ -3456,6 +3456,14 @@ PAST: Final = (
         ("tests/projections/test_rebuild.py::test_lines_of_searches_are_corrected",),
     ),
     Mutant(
+        "tree-restored-with-another-root",
+        "a tree is made again only with the root that was signed",
+        "src/ledger/background/log_sealing.py",
+        "if edge.root() == checkpoint.root and await restore_tree",
+        "if await restore_tree",
+        ("tests/tlog/test_sealing.py::test_a_tree_that_its_newest_checkpoint_contradicts_is_not_made_again",),
+    ),
+    Mutant(
         "sealing-on-another-connection",
         "a log is compared with the checkpoints outside before another server's is signed",
         "src/ledger/background/log_sealing.py",

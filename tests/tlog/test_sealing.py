@@ -375,6 +375,66 @@ async def test_an_edge_that_was_changed_does_not_grow(database_url: str, byte: i
     assert_sealed(database_url, merchant)
 
 
+LOST = {
+    "tree removed": "delete from log_tree where merchant_id = %s",
+    "tree emptied": "update log_tree set size = 0, edge = '' where merchant_id = %s",
+    "all trees removed": "delete from log_tree where merchant_id is distinct from %s or true",
+}
+
+
+@pytest.mark.parametrize("size", [600, 256])
+@pytest.mark.parametrize("edit", LOST)
+async def test_a_tree_that_is_gone_is_made_again_from_its_newest_checkpoint(
+    database_url: str, tmp_path: Path, edit: str, size: int
+) -> None:
+    """By a worker that has signed it, and by one that begins."""
+    merchant, other = uuid4(), uuid4()
+    for merchant_id in (merchant, other):
+        append(database_url, merchant_id, size)
+    tree = "select size, edge from log_tree where merchant_id = %s"
+    now = datetime(2026, 3, 1, tzinfo=UTC)
+    async with sealer_of(database_url, folder=tmp_path) as sealer:
+        await sealer.round(asyncio.Event(), now)
+        before = execute(database_url, tree, merchant)
+        execute(database_url, LOST[edit], merchant)
+        async with sealer_of(database_url, folder=tmp_path) as beginning:
+            await beginning.restore()
+            assert execute(database_url, tree, merchant) == before
+        execute(database_url, LOST[edit], merchant)
+        append(database_url, merchant, 5)
+        for _ in range(2):  # the first one has found it
+            await sealer.round(asyncio.Event(), now)
+        sealer.sample()
+    assert metric_value("ledger_log_changed_merchants", "api-0") == 0
+    signed = execute(database_url, "select size from log_checkpoint where merchant_id = %s order by size", merchant)
+    assert signed == [(size,), (size + 5,)]
+    assert_sealed(database_url, merchant)
+
+
+UNSURE = {
+    "event changed": "update event set data = 'x' where merchant_id = %s and position = 590",
+    "tile changed": "update log_tile set root = sha256(root) where merchant_id = %s and number = 0",
+    "tile removed": "delete from log_tile where merchant_id = %s and number = 1",
+    "checkpoint changed": "update log_checkpoint set note = replace(note, '600', '599') where merchant_id = %s",
+    "checkpoint of another size": "update log_checkpoint set size = 599 where merchant_id = %s",
+    "head before it": "update merchant_head set position = 599 where merchant_id = %s",
+}
+
+
+@pytest.mark.parametrize("edit", UNSURE)
+async def test_a_tree_that_its_newest_checkpoint_contradicts_is_not_made_again(database_url: str, edit: str) -> None:
+    merchant = uuid4()
+    append(database_url, merchant, 600)
+    await seal(database_url)
+    execute(database_url, "delete from log_tree")
+    execute(database_url, UNSURE[edit], merchant)
+    async with sealer_of(database_url) as sealer:
+        await sealer.restore()
+        assert execute(database_url, "select size from log_tree") == []
+        await sealer.seal(asyncio.Event())
+    assert len(execute(database_url, "select size from log_checkpoint")) == 1
+
+
 REMAINS = {
     "tree removed": "delete from log_tree where merchant_id = %s",
     "tree emptied": "update log_tree set size = 0, edge = '' where merchant_id = %s",

@@ -27,7 +27,7 @@ from ledger.tlog.growth import Growth, LogChanged, decode_edge, first_read, grow
 from ledger.tlog.keys import LogKeys
 from ledger.tlog.merkle import CompactRange
 from ledger.tlog.notes import Malformed, Unverified
-from ledger.tlog.reading import TreeReader, read_hashes
+from ledger.tlog.reading import TreeReader, read_edge, read_hashes
 from ledger.tlog.store import (
     SignedCheckpoint,
     StoredTree,
@@ -37,6 +37,8 @@ from ledger.tlog.store import (
     newest_checkpoints,
     read_leaves,
     read_stored,
+    restore_tree,
+    shorter_trees,
     take_signed_otherwise,
     take_trees,
     thin_checkpoints,
@@ -67,6 +69,7 @@ class LogSealer(DatabaseClient):
         self._day: date | None = None  # the last one that began with a file of all checkpoints
         self._thinned: date | None = None
         self._is_compared = False
+        self._may_be_shorter = True  # a tree than its newest checkpoint
         self._is_sealing = False  # what a connection sees that was compared before
         self._are_signed_by_keys_of_now = False  # the newest checkpoints, when they were looked at last
         self._known: dict[UUID, SignedCheckpoint] = {}  # the largest one of each log that was signed or read
@@ -85,6 +88,7 @@ class LogSealer(DatabaseClient):
         Nothing is written or thinned outside before it was compared with what is there: the first file of a day with
         the sizes of an older database would hide the larger ones of the day before.
         """
+        await self.restore()
         await self.compare()
         self._is_sealing = True
         try:
@@ -95,10 +99,33 @@ class LogSealer(DatabaseClient):
             await self.write_checkpoints(now)
             await self.thin(now, stop)
 
+    async def restore(self) -> None:
+        """Makes trees again that are gone, or are shorter than their newest checkpoint, once for each connection and
+        after each round that has found one. Raises a Fault of the database.
+
+        A tree has the root of that checkpoint then, which the keys of now have signed, so that what it grows to does
+        not contradict it. If the tiles and the events have another root, nothing is made.
+        """
+        async with self._connected() as connection:
+            if not self._may_be_shorter:
+                return
+            for merchant_id, head, size, note in await shorter_trees(connection):
+                try:
+                    checkpoint = open_checkpoint(note.encode(), self._keys.verifiers(merchant_id))
+                    if checkpoint.size != size or size > head:
+                        continue
+                    edge = await read_edge(connection, merchant_id, size)
+                except (Malformed, Unverified, LogChanged):
+                    continue
+                if edge.root() == checkpoint.root and await restore_tree(connection, merchant_id, edge):
+                    _log.warning("log_tree_restored", merchant_id=str(merchant_id), size=size)
+            self._may_be_shorter = False
+
     async def _open(self) -> Connection:
         if self._is_sealing:
             raise DatabaseUnavailable("the connection was lost: the next round compares before it seals")
         self._is_compared = False  # the server may be another one, whose log is older
+        self._may_be_shorter = True
         self._are_signed_by_keys_of_now = False
         self._day = None  # the commit on the connection before may be done: the next file has all newest checkpoints
         return await super()._open()
@@ -183,6 +210,7 @@ class LogSealer(DatabaseClient):
         """
         tree = stored.tree
         if stored.was_longer:
+            self._may_be_shorter = True
             raise LogChanged(tree.size + 1, max(tree.size + 1, tree.head))
         edge = decode_edge(tree.size, tree.edge)
         known = self._known.get(tree.merchant_id)
@@ -208,6 +236,7 @@ class LogSealer(DatabaseClient):
         signed = self._known.get(tree.merchant_id)
         if signed is not None and tree.size < signed.size and tree.merchant_id not in self._refused:
             _log_refused(tree.merchant_id, tree.size, signed.size)  # the connection may be to another server now
+            self._may_be_shorter = True
             changed.add(tree.merchant_id)
         return tree.merchant_id not in changed
 

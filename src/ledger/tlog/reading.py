@@ -15,7 +15,7 @@ from msgspec import Struct
 from ledger.journal.codec import HAS_TIME
 from ledger.postgres.connection import Connection, SharedClient
 from ledger.tlog.growth import LogChanged
-from ledger.tlog.merkle import HASH_BYTES
+from ledger.tlog.merkle import HASH_BYTES, CompactRange, subtrees_of
 from ledger.tlog.store import ENTRY, merchants_with_trees, read_leaves
 from ledger.tlog.tiles import WIDTH, range_hash, tiles_of, width_in
 
@@ -118,6 +118,14 @@ async def read_hashes(connection: Connection, merchant_id: UUID, ranges: Sequenc
             raise LogChanged((number * WIDTH << (8 * level)) + 1, size)
         tiles[level, number] = tile
     return [range_hash(entries, lambda level, number: tiles[level, number]) for entries in ranges]
+
+
+async def read_edge(connection: Connection, merchant_id: UUID, size: int) -> CompactRange:
+    """Returns the right edge that a tree has, or had, at a size, by its tiles and the events behind them. Raises
+    LogChanged.
+    """
+    parts = [range(part.number << part.level, part.number + 1 << part.level) for part in subtrees_of(range(size))]
+    return CompactRange(size, await read_hashes(connection, merchant_id, parts, size))
 
 
 async def _tile(connection: Connection, merchant_id: UUID, level: int, number: int, width: int) -> bytes:

@@ -17,6 +17,7 @@ from ledger.journal.event_archive import CONTENT_HASH
 from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection
 from ledger.tlog.growth import Growth, encode_edge
+from ledger.tlog.merkle import CompactRange
 from ledger.tlog.tiles import HEIGHT, LEVELS, WIDTH, tile_root
 
 # The bytes of an event as an entry, from the columns of its row.
@@ -33,6 +34,20 @@ insert into log_tree (merchant_id)
 select h.merchant_id from merchant_head h
  where h.position > 0 and not exists (select from log_tree t where t.merchant_id = h.merchant_id)
  order by 1 on conflict do nothing
+"""
+
+# The newest checkpoint of each merchant whose tree is shorter, or is gone.
+_SHORTER: Final = """
+select h.merchant_id, h.position, c.size, c.note
+  from merchant_head h left join log_tree t using (merchant_id) cross join lateral (
+    select size, note from log_checkpoint where merchant_id = h.merchant_id order by size desc limit 1) c
+ where c.size > coalesce(t.size, 0)
+"""
+
+# Makes a tree that is shorter than a size, or is gone, one of that size.
+_RESTORE: Final = """
+insert into log_tree as t (merchant_id, size, edge) values (%s, %s, %s)
+on conflict (merchant_id) do update set size = excluded.size, edge = excluded.edge where t.size < excluded.size
 """
 
 # Locks the trees behind a merchant's that are shorter than their log, without those that another worker extends.
@@ -160,6 +175,19 @@ async def take_trees(connection: Connection, after: UUID, limit: int) -> list[Tr
     """Locks trees that are shorter than their log, of merchants behind `after`, until the transaction ends."""
     rows = await connection.cursor(binary=True).execute(_TAKE, (after, limit))
     return [Tree(*row) for row in await rows.fetchall()]
+
+
+async def shorter_trees(connection: Connection) -> list[tuple[UUID, int, int, str]]:
+    """Returns the merchants whose tree is shorter than their newest checkpoint, or is gone, each with the position of
+    its last event, and the size and the note of the checkpoint.
+    """
+    return await (await connection.execute(_SHORTER)).fetchall()
+
+
+async def restore_tree(connection: Connection, merchant_id: UUID, edge: CompactRange) -> bool:
+    """Makes a shorter tree, or one that is gone, this one, and returns whether it was still shorter."""
+    done = await connection.execute(_RESTORE, (merchant_id, edge.size, encode_edge(edge)))
+    return done.rowcount == 1
 
 
 async def take_signed_otherwise(connection: Connection, after: UUID, signed_by: str, limit: int) -> list[Tree]:
