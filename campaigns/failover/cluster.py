@@ -36,7 +36,7 @@ TTL_S: Final = 20
 
 _HEALTHY_S: Final = 150.0
 _ALONE_S: Final = 40.0
-"""How long a former primary may need to come back by itself."""
+"""How long a former primary may need to come back, by itself or made again."""
 _PROMOTED_S: Final = 120.0
 _LOOK_S: Final = 0.02
 _REQUEST_S: Final = 2.0
@@ -199,11 +199,11 @@ class Cluster:
         A former primary that does not come back by itself is made again from the new one, as an operator would do with
         `patronictl reinit`. Raises Unhealthy.
         """
-        began, is_made_again = time.monotonic(), False
+        began, times_made_again = time.monotonic(), 0
         while not self._is_healthy(members := await asyncio.to_thread(self._members)):
             waited_s = time.monotonic() - began
-            if waited_s > _ALONE_S and not is_made_again:
-                is_made_again = True
+            if waited_s > _ALONE_S * (times_made_again + 1):
+                times_made_again += 1
                 await asyncio.to_thread(self._make_again)
             if waited_s > _HEALTHY_S:
                 words = "\n".join(f"{node.name}: {node.last_words()}" for node in self.nodes)
@@ -266,8 +266,10 @@ class Cluster:
             for node in self.nodes:
                 if node is not self.leader() and node.name not in following:
                     show(f"  {node.name} does not come back, and is made again")
-                    with suppress(OSError):
+                    try:
                         _ask(node.rest_port, "reinitialize", {"force": True})
+                    except OSError as refused:
+                        show(f"  {node.name} is not made again: {refused}")
 
     def _start(self) -> None:
         own_directory(self.home, self.account)
