@@ -37,7 +37,7 @@ CAMPAIGNS: Final = {
         Campaign(
             "failover",
             "nothing acknowledged is lost, doubled or stuck while Postgres under Patroni loses its primary",
-            "forty minutes",
+            "half an hour",
             "campaigns.failover.command",
         ),
         Campaign(
