@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
@@ -40,7 +41,8 @@ class RenderedBodies:
 
     def __init__(self, source: EventSource) -> None:
         self._source = source
-        self._bodies: dict[_Key, Body] = {}  # the oldest first
+        # The oldest first. A dict would look for its first entry past all that were dropped since it grew last.
+        self._bodies = OrderedDict[_Key, Body]()
         self._size = 0
         self._locks: dict[UUID, tuple[asyncio.Lock, int]] = {}
 
