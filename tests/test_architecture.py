@@ -118,7 +118,7 @@ PACKAGES = {
     ),
     ("ledger.operations",): (
         ("ledger.operations", "ledger.call_failures", "ledger.journal", "ledger.processors", "ledger.invoicing", "ledger.notifications", "ledger.webhooks", "ledger.security.api_keys", "ledger.settings", "ledger.domain",
-         "ledger.back_off", "ledger.postgres.faults", "ledger.telemetry.logs", "ledger.telemetry.metrics", "ledger.tasks", "ledger.ttl_cache", "msgspec", "structlog",
+         "ledger.back_off", "ledger.postgres.faults", "ledger.telemetry.logs", "ledger.telemetry.metrics", "ledger.telemetry.unopened", "ledger.tasks", "ledger.ttl_cache", "msgspec", "structlog",
          "uuid_utils"),
         (r"ledger\.journal\.commit\..*",),
     ),

@@ -3052,6 +3052,22 @@ STANDBY: Final = (
         ("tests/service/test_supervisor.py::test_a_start_compares_its_files_again_once_its_processes_are_registered",),
     ),
     Mutant(
+        "card-deleted-without-its-vault",
+        "a process that cannot destroy a number does not answer that the card is deleted",
+        "src/ledger/operations/payment_methods/change.py",
+        "        if vault is None and method is not None and method.account is None:\n",
+        "        if False:\n",
+        ("tests/operations/test_saved_cards.py::test_without_a_vault_no_card_is_saved_and_every_other_payment_works",),
+    ),
+    Mutant(
+        "erasure-finished-without-the-vault",
+        "an erasure is not finished before the numbers of the customer's cards are destroyed",
+        "src/ledger/operations/erasure/erase_customer.py",
+        "        failed.append(VaultMissing())\n",
+        "        pass\n",
+        ("tests/operations/test_saved_cards.py::test_an_erasure_without_a_vault_is_finished_by_a_process_that_has_it",),
+    ),
+    Mutant(
         "unopened-in-another-process",
         "every process reports a sealed record that one of them could not open",
         "src/ledger/telemetry/unopened.py",

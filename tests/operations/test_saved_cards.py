@@ -15,6 +15,7 @@ from tests.operations.test_erasure import log_and_rows
 from tests.operations.test_sealing import fetch, places_of
 from uuid_utils.compat import uuid7
 
+from ledger.background.erasure import ErasureSweep
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.domain.orders.terms import BillingAddress, MethodType
 from ledger.domain.payment_methods.state import SavedMethods, stream_of
@@ -26,6 +27,7 @@ from ledger.domain.rejections import (
 )
 from ledger.domain.streams import PAYMENT_METHODS
 from ledger.journal.append import SealBroken
+from ledger.operations.context.card_vault import VaultMissing
 from ledger.operations.context.inputs import Actor, CustomerInput, PaymentInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.context.results import OrderResult
@@ -401,13 +403,37 @@ async def test_a_number_that_is_kept_again_is_not_destroyed_by_a_sweep_that_has_
 async def test_without_a_vault_no_card_is_saved_and_every_other_payment_works(
     merchant: Actor, database_url: str, ledger: Ledger
 ) -> None:
-    method_id = method_of(await save(ledger, merchant, "1"))
+    first = await save(ledger, merchant, "1")
+    method_id, vault = method_of(first), ledger.vault
     ledger.vault = None
     with pytest.raises(MethodNotEnabled):
         await save(ledger, merchant, "2")
-    with pytest.raises(PaymentMethodNotFound):
+    with pytest.raises(VaultMissing, match="set LEDGER_DATABASE_VAULT_URL"):
         await create_order(ledger, merchant, an_order("3", by_saved(method_id)))
+    with pytest.raises(VaultMissing):
+        await delete_payment_method(ledger, merchant, first.customer.customer_id, method_id)
     assert (await create_order(ledger, merchant, an_order("3", by_card()))).order.status is OrderStatus.COMPLETED
+    ledger.vault = vault
+    await delete_payment_method(ledger, merchant, first.customer.customer_id, method_id)
+    assert cards(database_url) == []
+
+
+async def test_an_erasure_without_a_vault_is_finished_by_a_process_that_has_it(
+    merchant: Actor, database_url: str, ledger: Ledger
+) -> None:
+    first, vault = await save(ledger, merchant, "1"), ledger.vault
+    ledger.vault = None
+    async with Erasures(database_url) as payers:
+        sweep = ErasureSweep(ledger, payers.unfinished, payers.orders_of, payers.finished)
+        await delete_customer(ledger, merchant, "ana", payers.orders_of)
+        await sweep.sweep()
+        assert cards(database_url) == [method_of(first)]
+        assert len(await payers.unfinished(10, [])) == 1
+        ledger.vault = vault
+        sweep = ErasureSweep(ledger, payers.unfinished, payers.orders_of, payers.finished)
+        await sweep.sweep()
+        assert await payers.unfinished(10, []) == []
+    assert cards(database_url) == []
 
 
 async def test_two_requests_at_once_save_the_same_card_once(

@@ -172,7 +172,12 @@ def rewrap_(
     by: By = None,
     reason: Reason = None,
     data_dir: DataDir = None,
-    json: Annotated[bool, json_option("{keys, cards, sealingKey}, how many are under that sealing key now")] = False,
+    json: Annotated[
+        bool,
+        json_option(
+            "{keys, cards, sealingKey}, how many are under that sealing key now; cards is null without the vault"
+        ),
+    ] = False,
 ) -> None:
     """Seal every key of a customer, a saved card, an issuer, an account or an endpoint with the newest sealing key,
     while the service runs.
@@ -189,7 +194,7 @@ def rewrap_(
     from ledger.vault.rewrapping import CARD_KEYS
     from ledger.webhooks.endpoint_secrets import WEBHOOK_SECRETS
 
-    async def work(settings: Settings) -> tuple[int, int, str]:
+    async def work(settings: Settings) -> tuple[int, int | None, str]:
         assert settings.database_url is not None, "the installation's settings name its database"
         keys = SealingKeys(load_sealing_keys(settings))
         card_keys = SealingKeys(load_sealing_keys(settings, Purpose.CARD_KEY_WRAPPING), holder="payment method")
@@ -205,7 +210,7 @@ def rewrap_(
                 count += await rewrap(connection, account_keys, PROCESSOR_KEYS)
                 count += await rewrap(connection, webhook_keys, WEBHOOK_SECRETS)
             if settings.database_vault_url is None:
-                return count, 0, keys.newest
+                return count, None, keys.newest
             async with await connect(settings.database_vault_url, "ledger-cli") as connection:
                 return count, await rewrap(connection, card_keys, CARD_KEYS), keys.newest
         except (KeyUnavailable, SealBroken) as fault:
@@ -218,7 +223,13 @@ def rewrap_(
     typer.echo(
         f"{count} keys of customers, issuers, accounts and endpoints were put under the sealing key {newest}; none is under another"
     )
-    typer.echo(f"{cards} keys of saved cards were put under the newest too")
+    if cards is None:
+        typer.echo(
+            "the keys of saved cards were not read, because there is no role for the vault: keep the older sealing keys, "
+            "and run it again with LEDGER_DATABASE_VAULT_URL"
+        )
+    else:
+        typer.echo(f"{cards} keys of saved cards were put under the newest too")
 
 
 def _echo_new(merchant_id: UUID, secret: str, key: ApiKey, *, json: bool) -> None:

@@ -7,6 +7,17 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
+from ledger.journal.append import KeyUnavailable
+from ledger.telemetry.unopened import note_unopened
+
+
+class VaultMissing(KeyUnavailable):
+    """The process has no vault, and the number of a saved card is in one: another machine has its role."""
+
+    def __init__(self) -> None:
+        note_unopened("payment method", "missing")
+        super().__init__("this process has no role for the vault: set LEDGER_DATABASE_VAULT_URL")
+
 
 class UnsettledCard(NamedTuple):
     """A number whose payment method may be missing from the log; `touched_at` is real time."""

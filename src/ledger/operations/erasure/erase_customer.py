@@ -24,6 +24,7 @@ from ledger.domain.payment_methods.state import stream_of
 from ledger.domain.rejections import ConcurrentUpdate, RequestInProgress
 from ledger.domain.streams import CUSTOMERS, PAYMENT_METHODS
 from ledger.journal.append import Conflict
+from ledger.operations.context.card_vault import VaultMissing
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.customers.requests import execute_customer_request
@@ -89,17 +90,20 @@ async def erase_payer(
     and removes the customer from every order.
 
     No new order of theirs can begin and no card be saved, so one walk finds all of them. An order that cannot be read
-    or written keeps no other one from it; the first fault is raised at the end.
+    or written keeps no other one from it; the first fault is raised at the end. So is VaultMissing: a process that has
+    the vault finishes the erasure.
     """
     await cancel_subscriptions_of(ledger, actor, customer_id)
+    failed: list[BaseException] = []
     if ledger.vault is not None:
         await ledger.vault.destroy_all(actor.merchant_id, customer_id)
+    elif await _had_numbers(ledger, actor.merchant_id, customer_id):
+        failed.append(VaultMissing())
     if ledger.card_references is not None:
         await ledger.card_references.unsettle_all(actor.merchant_id, customer_id)
         ledger.begin(forget_customer(ledger, actor.merchant_id, customer_id))
     ledger.begin(withdraw_sessions(ledger, actor.merchant_id, customer_id))
     last = UUID(int=0)
-    failed: list[BaseException] = []
     while order_ids := await orders_of(actor.merchant_id, customer_id, last, _AT_ONCE):
         ended = await asyncio.gather(
             *[_erase_payer_of(UnitOfWork(ledger, actor, cause=cause), order_id) for order_id in order_ids],
@@ -109,6 +113,16 @@ async def erase_payer(
         last = order_ids[-1]
     if failed:
         raise failed[0]
+
+
+async def _had_numbers(ledger: Ledger, merchant_id: UUID, customer_id: UUID) -> bool:
+    """Returns whether the vault may have a number of the customer: of a saved card, or of one that was to be saved."""
+    methods, _ = await ledger.journal.load(merchant_id, PAYMENT_METHODS, stream_of(customer_id))
+    if methods is None:
+        return False
+    return any(each.account is None for each in methods.methods) or any(
+        not each.by_token for each in methods.verifications
+    )
 
 
 async def _erase_payer_of(uow: UnitOfWork, order_id: UUID) -> None:

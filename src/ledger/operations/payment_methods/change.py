@@ -18,6 +18,7 @@ from ledger.domain.payment_methods.events import PaymentMethodDeleted
 from ledger.domain.payment_methods.state import SavedMethods, stream_of
 from ledger.domain.streams import CUSTOMERS, PAYMENT_METHODS
 from ledger.journal.append import Conflict
+from ledger.operations.context.card_vault import VaultMissing
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.payment_methods.kept_cards import forget_method
@@ -94,7 +95,8 @@ async def delete_payment_method(
 ) -> bool:
     """Deletes a customer's method with its card (contract N58). Returns whether the key was answered before.
 
-    Raises like `execute_on_stream`; PaymentMethodNotFound, also the second time; PaymentMethodInUse.
+    Raises like `execute_on_stream`; PaymentMethodNotFound, also the second time; PaymentMethodInUse; VaultMissing where
+    the number could not be destroyed.
     """
     return await ledger.complete(_delete(UnitOfWork(ledger, actor, key), customer_id, payment_method_id, force))
 
@@ -109,6 +111,9 @@ async def _delete(uow: UnitOfWork, customer_id: UUID, payment_method_id: UUID, f
 
     methods = await uow.load(PAYMENT_METHODS, stream_of(customer_id))
     if methods is not None and methods.is_kept(payment_method_id):
+        method = methods.method(payment_method_id)
+        if vault is None and method is not None and method.account is None:
+            raise VaultMissing
         # If the deletion is refused, the sweep finds the method in the log and settles the card again.
         if vault is not None:
             await vault.unsettle(uow.merchant_id, [payment_method_id])

@@ -23,6 +23,7 @@ from ledger.domain.payment_methods.state import SavedMethod, stream_of
 from ledger.domain.rejections import Rejected
 from ledger.domain.streams import PAYMENT_METHODS
 from ledger.journal.append import Change
+from ledger.operations.context.card_vault import VaultMissing
 from ledger.operations.context.inputs import PaymentInput
 from ledger.operations.payment_methods.kept_cards import method_of_card
 from ledger.operations.payment_methods.save import customer_check, save_card
@@ -134,7 +135,10 @@ async def _by_saved_card(
 
 
 async def _method(uow: UnitOfWork, customer_id: UUID, request: PaymentInput) -> SavedMethod:
-    """Returns the customer's saved card that the request names. Raises PaymentMethodNotFound, PaymentMethodExpired."""
+    """Returns the customer's saved card that the request names.
+
+    Raises PaymentMethodNotFound, PaymentMethodExpired, VaultMissing.
+    """
     assert request.saved_method_id is not None, "the request names a saved card"
     method_id = parse_uuid(request.saved_method_id)
     if method_id is None:
@@ -144,7 +148,7 @@ async def _method(uow: UnitOfWork, customer_id: UUID, request: PaymentInput) -> 
     today = uow.now.astimezone(ZoneInfo(merchant.settings.time_zone)).date()
     method = method_to_charge(methods, method_id, today)
     if method.account is None and uow.ledger.vault is None:
-        raise not_found()
+        raise VaultMissing
     return method
 
 

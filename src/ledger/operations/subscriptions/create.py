@@ -16,6 +16,7 @@ from ledger.domain.subscriptions.commands import RequestSubscription
 from ledger.domain.subscriptions.decide.request import decide_request
 from ledger.domain.subscriptions.state import Subscription
 from ledger.journal.append import Claim, ClaimTaken, Conflict
+from ledger.operations.context.card_vault import VaultMissing
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.accounts import card_account
@@ -50,8 +51,10 @@ async def create_subscription(
             require_whole_centavos(plan.terms.amount)
         method = await method_of(uow, customer.customer_id, request.payment_method)
         account = await card_account(ledger, uow.merchant_id, method.account)
-        if account is None or (method.account is None and ledger.vault is None):
+        if account is None:
             raise _not_enabled()
+        if method.account is None and ledger.vault is None:
+            raise VaultMissing
         if isinstance(conflict, ClaimTaken):  # a later conflict about another stream does not undo it
             subscription_id = await uow.owner(SUBSCRIPTIONS, conflict.claim.key) or new_id
         state = None if subscription_id == new_id else await uow.load(SUBSCRIPTIONS, subscription_id)
