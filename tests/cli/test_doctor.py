@@ -103,9 +103,18 @@ def test_the_keys_of_saved_cards_are_read_as_the_role_of_the_vault(settings: Set
     assert (found["seals"].state, found["services"].text) == ("fail", "none runs")
     assert "LEDGER_SEALING_KEYS lacks keys: 1 saved cards are sealed under feed" in found["seals"].text
     nobody = psycopg.conninfo.make_conninfo(modest, user="nobody")
-    unread = examined(settings, LEDGER_DATABASE_URL=modest, LEDGER_DATABASE_VAULT_URL=nobody)["seals"]
-    assert unread.state == "warn"
-    assert "those of saved cards were not read, because the vault's role cannot: " in unread.text
+    found = examined(settings, LEDGER_DATABASE_URL=modest, LEDGER_DATABASE_VAULT_URL=nobody)
+    assert (found["seals"].state, found["roles"].state) == ("warn", "warn")
+    assert "those of saved cards were not read, because the vault's role cannot: " in found["seals"].text
+    assert found["roles"].text == "the role of LEDGER_DATABASE_VAULT_URL cannot log in"
+
+
+def test_each_role_that_the_settings_have_to_name_is_found(settings: Settings, modest: str) -> None:
+    change(settings, f"alter role {psycopg.conninfo.conninfo_to_dict(modest)['user']} nocreaterole")
+    assert examined(settings, LEDGER_DATABASE_URL=modest)["roles"].text == (
+        "set LEDGER_DATABASE_APP_URL, because the owner may not create roles; "
+        "set LEDGER_DATABASE_VAULT_URL, because the owner may not create roles"
+    )
 
 
 def test_a_role_without_a_right_is_one_finding_after_those_before_it(settings: Settings, modest: str) -> None:
