@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Literal
+from uuid import UUID
 
 import psycopg
 from msgspec import Struct
@@ -66,6 +67,7 @@ from ledger.security.secrets import (
 )
 from ledger.settings import CannotRun, Settings, api_processes, likely_typos, read_settings
 from ledger.tlog.checkpoint_files import CheckpointFiles, CheckpointsUnavailable, checkpoints_address
+from ledger.write_once_store import WriteOnceStore
 from projections.orders import open_calls
 
 _DISK_WARN: Final = 5 << 30
@@ -112,6 +114,7 @@ select has_table_privilege('vault_card', 'select'), 'ledger_vault_' || oid from 
 _STAMPED: Final = "select merchant_id, data from event where topic = any(%s)"
 # Every file of archived events.
 _ARCHIVED: Final = "select merchant_id, file_id, sha256 from archived_file order by merchant_id, file_id"
+_NEWEST_ARCHIVED: Final = "select merchant_id, file_id, sha256 from archived_file order by archived_at desc limit 1"
 _FILES_AT_ONCE: Final = 16
 _ARCHIVE_MAX_S: Final = 60.0
 """How long a page of archived events may take: no request waits for it."""
@@ -301,6 +304,8 @@ async def _examine_database(
                 findings.append(await _documents(connection, settings))
                 findings.append(await _logos(connection))
                 findings.append(await _archived(connection, settings))
+            elif (newest := await _newest_archived(connection, settings)) is not None:
+                findings.append(newest)
 
 
 def _version(connection: Connection) -> Finding:
@@ -445,6 +450,7 @@ async def _own_keys(connection: Connection, settings: Settings, url: str) -> Fin
         return Finding("seals", "fail", lost)
     try:
         secrets = load_secrets(settings)
+        load_sealing_keys(settings)
     except CannotRun as wrong:
         return Finding("seals", "fail", str(wrong))
     own = secrets.fingerprint
@@ -529,20 +535,44 @@ async def _archived(connection: Connection, settings: Settings) -> Finding:
         while rows := await cursor.fetchmany(_FILES_AT_ONCE):
             total += len(rows)
             for merchant_id, id_, digest in rows:
-                key = file_key(merchant_id.bytes, id_)
                 try:
-                    content = await store.read(key)
-                except ArchiveUnavailable as fault:
-                    return Finding("archived", "fail", str(fault))
-                if content is None:
-                    wrong.append(f"{key} is missing")
-                elif sha256(content).digest() != digest:
-                    wrong.append(f"{key} is another file than was written")
+                    fault = await _archive_fault(store, merchant_id, id_, digest)
+                except ArchiveUnavailable as refusal:
+                    return Finding("archived", "fail", str(refusal))
+                wrong += [fault] if fault else []
     if wrong:
         named = "; ".join(wrong[:_NAMED_MAX]) + ("; …" if len(wrong) > _NAMED_MAX else "")
         text = f"{len(wrong)} of {total} files of archived events are not as they were: {named}. Bring them back from a backup"
         return Finding("archived", "fail", text)
     return Finding("archived", "ok", f"the {total} files of archived events are there and unchanged")
+
+
+async def _newest_archived(connection: Connection, settings: Settings) -> Finding | None:
+    """Returns whether the newest file of archived events is in the store, None if there is none.
+
+    Where the settings name another store than `ledger archive` wrote to, no file is.
+    """
+    newest = await _rows(connection, _NEWEST_ARCHIVED)
+    if not newest:
+        return None
+    address = files_address(settings.files_url, settings.data_dir)
+    try:
+        fault = await _archive_fault(EventArchive(address).store, *newest[0])
+    except ArchiveUnavailable as refusal:
+        return Finding("archived", "fail", str(refusal))
+    if fault:
+        todo = "bring it back, or name the store in LEDGER_FILES_URL to which `ledger archive` wrote"
+        return Finding("archived", "fail", f"{fault}, in {address}: {todo}; `ledger doctor --files` reads all files")
+    return Finding("archived", "ok", f"the newest file of archived events is in {address}")
+
+
+async def _archive_fault(store: WriteOnceStore, merchant_id: UUID, id_: bytes, digest: bytes) -> str:
+    """Returns what is wrong with a file of archived events, empty if nothing is. Raises ArchiveUnavailable."""
+    key = file_key(merchant_id.bytes, id_)
+    content = await store.read(key)
+    if content is None:
+        return f"{key} is missing"
+    return "" if sha256(content).digest() == digest else f"{key} is another file than was written"
 
 
 async def _file_fault(store: DocumentFiles, stamped: _Stored) -> str:

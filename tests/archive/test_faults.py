@@ -6,9 +6,11 @@ import asyncio
 import os
 import stat
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 from structlog.testing import capture_logs
 from tests.api.bodies import paid_order
 from tests.api.log.test_log import url_of
@@ -188,6 +190,22 @@ async def test_a_lost_file_keeps_no_other_order_from_an_erasure(store: Storefron
     assert (await merchant.delete("/api/customers/eva")).status_code in (200, 204)
     assert "Insurgentes" not in (await merchant.get(f"{ORDERS}/new")).text
     file.write_bytes(content)
+
+
+async def test_the_doctor_finds_a_store_to_which_nothing_was_archived(store: Storefront, tmp_path: Path):
+    merchant = await sold(store)
+    url = url_of(store.settings)
+    await archived(store, merchant)
+    async with await connect(url, "doctor") as connection:
+        found = await doctor._newest_archived(connection, store.settings)
+        assert found is not None
+        assert found.state == "ok"
+        other = await doctor._newest_archived(connection, structs.replace(store.settings, data_dir=tmp_path))
+        assert other is not None
+        assert (other.state, str(tmp_path) in other.text) == ("fail", True)
+        assert "is missing, in file:///" in other.text
+        await connection.execute("create temporary table archived_file (like archived_file)")
+        assert await doctor._newest_archived(connection, store.settings) is None
 
 
 async def test_the_doctor_may_read_files_for_longer_than_a_session_may_be_idle(

@@ -60,6 +60,12 @@ def test_the_wrong_master_key_and_a_lost_one_are_found(settings: Settings) -> No
     assert not (settings.data_dir / "master.key").exists()
 
 
+def test_a_sealing_key_that_is_none_leaves_the_other_checks(settings: Settings) -> None:
+    found = examined(settings, LEDGER_SEALING_KEYS="none")
+    assert found["seals"].text.startswith("LEDGER_SEALING_KEYS must be 32 bytes")
+    assert (found["database"].state, found["messages"].state) == ("ok", "ok")
+
+
 @pytest.mark.parametrize(("level", "text"), [("off", "off: synchronous_commit;"), ("local", "synchronous_commit is l")])
 def test_a_server_whose_commits_wait_for_too_little_is_found(settings: Settings, level: str, text: str) -> None:
     url = psycopg.conninfo.make_conninfo(str(settings.database_url), options=f"-c synchronous_commit={level}")

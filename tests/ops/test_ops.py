@@ -44,6 +44,12 @@ def test_only_metrics_that_exist_are_named(file):
     assert unknown == set()
 
 
+def test_the_page_about_operation_has_every_metric_that_an_alert_watches():
+    page = (OPS.parent / "docs" / "how-to" / "operate.md").read_text()
+    watched = set(re.findall(r"\bledger_[a-z_]+", (PROMETHEUS / "alerts.yml").read_text()))
+    assert {name for name in watched if name not in page} == set()
+
+
 def test_the_dashboard_has_panels_that_do_not_overlap():
     panels = json.loads((OPS / "grafana" / "ledger.json").read_text())["panels"]
     cells = [

@@ -57,6 +57,11 @@ def _count(url):
         return connection.execute("select count(*) from tally_of_tests").fetchone()[0]
 
 
+async def work_without_database(settings, ready, stop):
+    """A worker that finds no database."""
+    raise psycopg.OperationalError("connection refused\n\tIs the server running?")
+
+
 def create_no_app(settings):
     """An application that cannot be made."""
     raise SystemExit(3)

@@ -1,5 +1,6 @@
 """A child process, seen from its parent."""
 
+import json
 import os
 import resource
 import signal
@@ -63,3 +64,13 @@ def test_a_child_that_ends_before_it_has_its_settings_is_reported_like_any_other
     child.configure(Settings())
     child.end()
     assert child.ending == "exited with 1"
+
+
+def test_a_child_without_a_database_ends_with_one_line(monkeypatch, capfd):
+    monkeypatch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
+    child = ChildProcess("worker", "tests.service.stand_ins:work_without_database").configure(Settings())
+    eventually(lambda: not child.is_alive())
+    child.end()
+    assert child.ending == "exited with 1"
+    line = json.loads(capfd.readouterr().err)
+    assert (line["event"], line["reason"]) == ("process_failed", "connection refused Is the server running?")

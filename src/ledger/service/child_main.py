@@ -24,12 +24,17 @@ from queue import SimpleQueue
 from typing import Any, Final, Literal
 
 import msgspec
+import psycopg
+import structlog
 from msgspec import Struct
 
 from ledger.parent_process import follow, read_line
+from ledger.postgres.faults import Fault
 from ledger.service.descriptors import ask_for_descriptors
 from ledger.service.ping import Responder
 from ledger.settings import Settings
+
+_log = structlog.get_logger()
 
 Role = Literal["api", "worker", "once"]
 
@@ -91,7 +96,11 @@ def _run(main: Coroutine[Any, Any, None], responder: Responder) -> None:
     _collect_seldom()
     import uvloop
 
-    uvloop.run(responder.answer_during(main))
+    try:
+        uvloop.run(responder.answer_during(main))
+    except (Fault, psycopg.OperationalError) as fault:
+        _log.error("process_failed", reason=" ".join(str(fault).split()) or type(fault).__name__)
+        sys.exit(1)
 
 
 def _collect_seldom() -> None:
