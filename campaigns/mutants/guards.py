@@ -1226,8 +1226,8 @@ SECRETS: Final = (
         "tree-not-locked",
         "two workers never extend one tree at once",
         "src/ledger/tlog/store.py",
-        " where t.merchant_id > %s and h.position > t.size order by t.merchant_id limit %s for update of t skip locked",
-        " where t.merchant_id > %s and h.position > t.size order by t.merchant_id limit %s",
+        '_LOCK: Final = "for update of t skip locked"',
+        '_LOCK: Final = ""',
         ("tests/tlog/test_sealing.py",),
     ),
     Mutant(
@@ -2676,8 +2676,8 @@ WEBHOOKS: Final = (
         "webhook-secret-destroyed-before-its-event",
         "the secret of an endpoint that is being created is not destroyed",
         f"{_WEBHOOKS}/endpoint_secrets.py",
-        " where merchant_id = %s and kept_at < clock_timestamp() - interval '1 day'\n",
-        " where merchant_id = %s\n",
+        "and not endpoint_id = any(%s) and kept_at < clock_timestamp() - interval '1 day'\n",
+        "and not endpoint_id = any(%s)\n",
         ("tests/webhooks/test_endpoint_secrets.py",),
     ),
 )
@@ -3368,8 +3368,8 @@ DELIVERIES: Final = (
         "stored-body-of-an-erased-person",
         "after an erasure no stored body is sent",
         f"{_DELIVERIES}/store.py",
-        '                      and k.destroyed_at is not null)\n"""\n\n# Ends',
-        '                      and false)\n"""\n\n# Ends',
+        "customer_id = any(%s) and destroyed_at is not null",
+        "customer_id = any(%s) and false",
         (f"{_DELIVERY_TESTS}::test_the_texts_of_deliveries_lose_an_erased_person_and_are_deleted_after_a_month",),
     ),
 )
@@ -3427,8 +3427,8 @@ PAST: Final = (
         "past-position-behind-a-move",
         "the position of a time is before every event of after it",
         "src/projections/as_of/points.py",
-        "(select max(low) from search) - {OVERTAKEN}",
-        "(select max(low) from search)",
+        "overtaken=OVERTAKEN)",
+        'overtaken="0")',
         ("tests/projections/test_points_in_time.py",),
     ),
     Mutant(

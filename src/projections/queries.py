@@ -7,8 +7,12 @@ answered like an id that does not exist.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
+from functools import cache
+from itertools import count
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -73,11 +77,34 @@ Key = tuple[int, Any]
 
 
 class _PointRead(Struct, frozen=True):
-    """A kind of point read: a statement for many keys, whose rows begin with the number of the key that they answer."""
+    """A kind of point read: a statement for many keys, whose rows begin with the number of the key that they answer.
+
+    A key names its merchant first, or is a merchant's id, unless `is_of_merchant` is False.
+    """
 
     statement: str
     parameters: Callable[[Sequence[Any]], Sequence[Any]]
     parse: Callable[[Sequence[Any]], Any]
+    is_of_merchant: bool = True
+
+    def merchant_of(self, key: Any) -> bytes | None:
+        """Returns the id of a key's merchant, None if the key has none."""
+        if not self.is_of_merchant:
+            return None
+        merchant_id: bytes = key[0] if isinstance(key, tuple) else key
+        return merchant_id
+
+    def of_one_merchant(self, merchant_id: bytes, keys: Sequence[Any]) -> tuple[str, Mapping[str, Any]]:
+        """Returns the statement for keys of one merchant, and its parameters: it names the merchant as a constant."""
+        columns = {f"c{n}": column for n, column in enumerate(self.parameters(keys))}
+        return _naming_its_merchant(self.statement), columns | {"merchant_id": UUID(bytes=merchant_id)}
+
+
+@cache
+def _naming_its_merchant(statement: str) -> str:
+    numbers = count()
+    named = re.sub("%s", lambda _: f"%(c{next(numbers)})s", statement)
+    return named.replace("q.merchant_id", "%(merchant_id)s")
 
 
 # The number of messages that wait in the inbox (see `ledger.processors.inbox_store`), since when the oldest waits, and
@@ -123,7 +150,7 @@ on conflict (key_id) do update set last_used_at = excluded.last_used_at
 _POINT_READS: Final = (
     _PointRead(table.FIND, table.find_parameters, table.found),
     _PointRead(customers.FIND, customers.find_parameters, customers.found),
-    _PointRead(merchants.FIND_KEY, merchants.find_key_parameters, merchants.found_key),
+    _PointRead(merchants.FIND_KEY, merchants.find_key_parameters, merchants.found_key, is_of_merchant=False),
     _PointRead(customers.FIND_BY_REFERENCE, customers.find_by_reference_parameters, customers.found_by_reference),
     _PointRead(products.FIND, products.find_parameters, products.found),
     _PointRead(payment_methods.FIND, payment_methods.find_parameters, payment_methods.found),
@@ -133,7 +160,7 @@ _POINT_READS: Final = (
     _PointRead(processor_accounts.FIND, processor_accounts.find_parameters, processor_accounts.found),
     _PointRead(numbered.FIND_HEAD, numbered.find_head_parameters, numbered.found_head),
     _PointRead(webhook_endpoints.FIND, webhook_endpoints.find_parameters, webhook_endpoints.found),
-    _PointRead(WRITTEN, lambda _: (), written_in),
+    _PointRead(WRITTEN, lambda _: (), written_in, is_of_merchant=False),
 )
 
 
@@ -401,10 +428,18 @@ class Queries:
     async def webhook_deliveries(
         self, merchant_id: UUID, endpoint_id: UUID, query: webhook_deliveries.DeliveryQuery, stream_id: UUID | None
     ) -> Sequence[tuple[Any, ...]]:
-        """Returns the rows of a page of an endpoint's deliveries, newest first, of one stream unless that is None."""
+        """Returns the rows of a page of an endpoint's deliveries, newest first, of one stream unless that is None.
+
+        A row ends with whether the person was erased whom receivers' answers may repeat.
+        """
         statement, values = webhook_deliveries.page_statement(merchant_id, endpoint_id, query, stream_id)
-        rows: Sequence[tuple[Any, ...]] = await self._lists.rows(statement, values)
-        return rows
+        rows = await self._lists.rows(statement, values)
+        customers = {row[-1] for row in rows if row[-1] is not None}
+        erased = set()
+        if customers:
+            persons = {"merchant_id": merchant_id, "customers": list(customers)}
+            erased = {each for (each,) in await self._lists.rows(webhook_deliveries.ERASED, persons)}
+        return [(*row[:-1], row[-1] in erased) for row in rows]
 
     async def endpoints_by_status(self) -> dict[str, int]:
         """Returns the number of webhook endpoints of all merchants in each status."""
@@ -513,6 +548,8 @@ class Queries:
 
 async def _fetch(connection: Connection, keys: Sequence[Key]) -> Mapping[Key, Any]:
     """Looks up all keys in one round trip, with one statement for each kind among them."""
+    if connection.has_citus:
+        return await _fetch_by_merchant(connection, keys)
     keys_by_kind: dict[int, list[Any]] = {}
     for kind, key in keys:
         keys_by_kind.setdefault(kind, []).append(key)
@@ -534,3 +571,25 @@ async def _execute(cursors: Mapping[int, Any], keys_by_kind: Mapping[int, Sequen
     for kind, cursor in cursors.items():
         read = _POINT_READS[kind]
         await cursor.execute(read.statement, read.parameters(keys_by_kind[kind]))
+
+
+async def _fetch_by_merchant(connection: Connection, keys: Sequence[Key]) -> Mapping[Key, Any]:
+    """Looks up keys as `_fetch` does, with one statement for each merchant and kind among them: Citus has the node of
+    the merchant run it, and refuses most of those that join the keys of several merchants.
+    """
+    groups: dict[tuple[int, bytes | None], list[Any]] = {}
+    for kind, key in keys:
+        groups.setdefault((kind, _POINT_READS[kind].merchant_of(key)), []).append(key)
+    cursors = {group: connection.cursor(binary=True) for group in groups}
+    async with connection.pipeline() if len(groups) > 1 else nullcontext():
+        for (kind, merchant_id), cursor in cursors.items():
+            read, of_group = _POINT_READS[kind], groups[kind, merchant_id]
+            if merchant_id is None:
+                await cursor.execute(read.statement, read.parameters(of_group))
+            else:
+                await cursor.execute(*read.of_one_merchant(merchant_id, of_group))
+    found: dict[Key, Any] = {}
+    for group, cursor in cursors.items():
+        for row in await cursor.fetchall():
+            found[group[0], groups[group][row[0]]] = _POINT_READS[group[0]].parse(row)
+    return found

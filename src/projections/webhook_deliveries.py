@@ -12,12 +12,10 @@ from msgspec import Meta, Struct
 
 from projections.formats import Moment, moment
 
-# A page of an endpoint's deliveries, newest first: one row more than the page holds. The answers of receivers are left
-# out once the person is erased whom they may repeat.
+# A page of an endpoint's deliveries, newest first: one row more than the page holds, each with the person whom
+# receivers' answers may repeat.
 PAGE: Final = """
-select d.id, d.event_id, d.kind, d.sequence, d.status, d.next_attempt_at, d.attempts::text,
-       exists (select from data_key k where k.merchant_id = d.merchant_id and k.customer_id = d.customer_id
-                  and k.destroyed_at is not null)
+select d.id, d.event_id, d.kind, d.sequence, d.status, d.next_attempt_at, d.attempts::text, d.customer_id
   from webhook_delivery d
  where d.merchant_id = %(merchant_id)s and d.endpoint_id = %(endpoint_id)s
    and (%(before)s::uuid is null or d.id < %(before)s::uuid)
@@ -27,25 +25,35 @@ select d.id, d.event_id, d.kind, d.sequence, d.status, d.next_attempt_at, d.atte
 """
 _OF_STREAM: Final = "and d.stream_id = %(stream_id)s::uuid"
 
+# Those of these persons who were erased: receivers' answers are left out then.
+ERASED: Final = """
+select customer_id from data_key
+ where merchant_id = %(merchant_id)s and customer_id = any(%(customers)s) and destroyed_at is not null
+"""
+
 # The endpoints of all merchants by status.
 BY_STATUS: Final = "select status, count(*) from webhook_endpoint where status <> 'DELETED' group by status"
 
 # How many events wait for the enabled endpoints of all merchants: those behind a cursor, and deliveries that have a
-# row. Since when the oldest waits, in real time.
+# row. Since when the oldest waits, in real time. What is on Citus' coordinator is read before it is joined.
 WAITING: Final = """
+with c as materialized (select merchant_id, endpoint_id, sequence from webhook_cursor where sequence is not null),
+d as materialized (
+  select merchant_id, endpoint_id, count(*) as number, min(recorded_at) as since from webhook_delivery
+   where status = 'PENDING' group by merchant_id, endpoint_id)
 select coalesce(sum(number), 0)::int8, min(since) from (
-  select f.sequence - c.sequence as number,
-         (select v.recorded_at from public_event p
-            join event v on v.merchant_id = p.merchant_id and v.position = p.position
-           where p.merchant_id = c.merchant_id and p.sequence > c.sequence order by p.sequence limit 1) as since
+  select f.sequence - c.sequence as number, s.recorded_at as since
     from webhook_endpoint e
-    join webhook_cursor c on c.merchant_id = e.merchant_id and c.endpoint_id = e.endpoint_id
-    join event_feed f on f.merchant_id = c.merchant_id
+    join c on c.merchant_id = e.merchant_id and c.endpoint_id = e.endpoint_id
+    join event_feed f on f.merchant_id = e.merchant_id
+    left join lateral (
+      select v.recorded_at from public_event p
+        join event v on v.merchant_id = p.merchant_id and v.position = p.position
+       where p.merchant_id = e.merchant_id and p.sequence > c.sequence order by p.sequence limit 1) s on true
    where e.status = 'ENABLED' and c.sequence < f.sequence
   union all
-  select count(*), min(d.recorded_at)
-    from webhook_endpoint e
-    join webhook_delivery d on d.merchant_id = e.merchant_id and d.endpoint_id = e.endpoint_id and d.status = 'PENDING'
+  select d.number, d.since
+    from webhook_endpoint e join d on d.merchant_id = e.merchant_id and d.endpoint_id = e.endpoint_id
    where e.status = 'ENABLED') w
 """
 

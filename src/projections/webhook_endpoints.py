@@ -83,10 +83,11 @@ select q.n, array_agg(e.state order by e.number), array_agg({sequence} order by 
 """
 FIND: Final = _PAGES.format(sequence=_SEQUENCE)
 
-# How far the worker is with one of them.
+# How far the worker is with one of them, and what that means: in two statements, because on Citus only the first one is
+# about a table of the coordinator.
+_CURSOR: Final = "select sequence, origin from webhook_cursor where merchant_id = %s and endpoint_id = %s"
 _ONE: Final = """
-select {sequence} from webhook_endpoint e
-  left join webhook_cursor c on c.merchant_id = e.merchant_id and c.endpoint_id = e.endpoint_id
+select {sequence} from webhook_endpoint e cross join (select %s::int8 as sequence, %s::int8 as origin) c
  where e.merchant_id = %s and e.endpoint_id = %s
 """
 _LAST_SEQUENCE: Final = _ONE.format(sequence=_SEQUENCE)
@@ -279,7 +280,9 @@ async def count_endpoints(connection: Connection, merchant_id: UUID) -> tuple[in
 
 async def find_last_sequence(connection: Connection, merchant_id: UUID, endpoint_id: UUID) -> int:
     """Returns the number of the last public event that was looked at for an endpoint that exists."""
-    row = await (await connection.execute(_LAST_SEQUENCE.encode(), (merchant_id, endpoint_id))).fetchone()
+    key = (merchant_id, endpoint_id)
+    cursor = await (await connection.execute(_CURSOR, key)).fetchone() or (None, None)
+    row = await (await connection.execute(_LAST_SEQUENCE.encode(), (*cursor, *key))).fetchone()
     assert row is not None, "the endpoint exists"
     sequence: int = row[0]
     return sequence

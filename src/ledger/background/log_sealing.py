@@ -20,6 +20,7 @@ import structlog
 from ledger.background.periodic import pause, run_periodically
 from ledger.postgres.connection import Connection, DatabaseClient
 from ledger.postgres.faults import DatabaseUnavailable
+from ledger.postgres.merchant_transactions import MerchantTransactions
 from ledger.telemetry.metrics import CHECKPOINT_FILES, LOG_CHANGED, LOG_SEALED, PROCESS
 from ledger.tlog.checkpoint_files import CheckpointFiles, CheckpointsUnavailable
 from ledger.tlog.checkpoints import Checkpoint, open_checkpoint, sign_checkpoint
@@ -33,13 +34,17 @@ from ledger.tlog.store import (
     StoredTree,
     Tree,
     begin_trees,
+    grown_logs,
+    logs_signed_otherwise,
     merchants_with_trees,
     newest_checkpoints,
     read_leaves,
     read_stored,
     restore_tree,
     shorter_trees,
+    take_one_signed_otherwise,
     take_signed_otherwise,
+    take_tree,
     take_trees,
     thin_checkpoints,
     write_checkpoints,
@@ -63,6 +68,7 @@ class LogSealer(DatabaseClient):
 
     def __init__(self, url: str, keys: LogKeys, files: CheckpointFiles, *, every_s: float) -> None:
         super().__init__(url, "ledger-log-sealing")
+        self._transactions = MerchantTransactions(url, "ledger-log-sealing")
         self._keys, self._files, self._every_s = keys, files, every_s
         self._changed: set[UUID] = set()
         self._unwritten: dict[UUID, SignedCheckpoint] = {}
@@ -74,6 +80,10 @@ class LogSealer(DatabaseClient):
         self._are_signed_by_keys_of_now = False  # the newest checkpoints, when they were looked at last
         self._known: dict[UUID, SignedCheckpoint] = {}  # the largest one of each log that was signed or read
         self._refused: dict[UUID, SignedCheckpoint] = {}  # what is outside of a log that is older, or another one
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self._transactions.stop()
+        await super().__aexit__(*exception)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Seals every `every_s` seconds until `stop` is set; never if that is 0."""
@@ -169,18 +179,47 @@ class LogSealer(DatabaseClient):
 
         Adds to `signed` their checkpoints, and to `changed` the merchants whose log was changed.
         """
-        async with self._connected() as connection, connection.transaction():
-            taken = _slices(await take_trees(connection, after, _TREES_AT_ONCE))
-            grown = await self._grow(connection, taken, changed) if taken else []
-            checkpoints = [self._sign(merchant_id, growth.edge) for merchant_id, growth in grown]
-            if grown:
-                await write_growth(connection, grown)
-                await write_checkpoints(connection, checkpoints)
+        async with self._connected() as connection:
+            if not connection.has_citus:
+                async with connection.transaction():
+                    trees = await take_trees(connection, after, _TREES_AT_ONCE)
+                    taken, checkpoints = await self._write(connection, trees, changed)
+                self._note(taken, checkpoints, signed, changed)
+                return taken
+            all_taken = list[tuple[Tree, int]]()
+            for merchant_id in await grown_logs(connection, after, _TREES_AT_ONCE):
+                async with self._transactions.begin(connection, merchant_id) as on_its_server:
+                    trees = await take_tree(on_its_server, merchant_id)
+                    taken, checkpoints = await self._write(on_its_server, trees, changed)
+                self._note(taken, checkpoints, signed, changed)
+                all_taken += taken
+            return all_taken
+
+    async def _write(
+        self, connection: Connection, trees: Sequence[Tree], changed: set[UUID]
+    ) -> tuple[list[tuple[Tree, int]], list[SignedCheckpoint]]:
+        """Lets locked trees grow by a slice and signs them. Returns them with their new sizes, and the checkpoints."""
+        taken = _slices(trees)
+        grown = await self._grow(connection, taken, changed) if taken else []
+        checkpoints = [self._sign(merchant_id, growth.edge) for merchant_id, growth in grown]
+        if grown:
+            await write_growth(connection, grown)
+            await write_checkpoints(connection, checkpoints)
+        return taken, checkpoints
+
+    def _note(
+        self,
+        taken: Sequence[tuple[Tree, int]],
+        checkpoints: Sequence[SignedCheckpoint],
+        signed: dict[UUID, SignedCheckpoint],
+        changed: set[UUID],
+    ) -> None:
+        """Notes what a transaction has sealed, once it is committed."""
         LOG_SEALED.inc(sum(until - tree.size for tree, until in taken if tree.merchant_id not in changed))
-        signed |= {checkpoint.merchant_id: checkpoint for checkpoint in checkpoints}
-        self._known |= {checkpoint.merchant_id: checkpoint for checkpoint in checkpoints}
-        self._unwritten |= {checkpoint.merchant_id: checkpoint for checkpoint in checkpoints}
-        return taken
+        new = {checkpoint.merchant_id: checkpoint for checkpoint in checkpoints}
+        signed |= new
+        self._known |= new
+        self._unwritten |= new
 
     async def _grow(
         self, connection: Connection, taken: Sequence[tuple[Tree, int]], changed: set[UUID]
@@ -337,24 +376,42 @@ class LogSealer(DatabaseClient):
         """
         after, are_signed = _FIRST, True
         while not stop.is_set():
-            async with self._connected() as connection, connection.transaction():
-                trees = await take_signed_otherwise(connection, after, self._keys.signed_by, _TREES_AT_ONCE)
-                if not trees:
-                    self._are_signed_by_keys_of_now = are_signed
-                    return
-                signed = []
-                for each in await read_stored(connection, trees):
-                    merchant_id = each.tree.merchant_id
-                    if merchant_id in changed:
-                        continue
-                    try:
-                        signed.append(self._sign(merchant_id, await self._edge(connection, each)))
-                    except LogChanged as change:
-                        _note_changed(merchant_id, change, changed)
-                if signed:
-                    await write_checkpoints(connection, signed, again=True)
-            are_signed = are_signed and len(signed) == len(trees)
-            after = trees[-1].merchant_id
+            looked_at, signed = await self._sign_some_again(after, changed)
+            if not looked_at:
+                self._are_signed_by_keys_of_now = are_signed
+                return
+            are_signed = are_signed and signed == len(looked_at)
+            after = looked_at[-1]
+
+    async def _sign_some_again(self, after: UUID, changed: set[UUID]) -> tuple[Sequence[UUID], int]:
+        """Signs some checkpoints again. Returns the merchants that it has looked at, and how many of them it signed."""
+        by = self._keys.signed_by
+        async with self._connected() as connection:
+            if not connection.has_citus:
+                async with connection.transaction():
+                    trees = await take_signed_otherwise(connection, after, by, _TREES_AT_ONCE)
+                    return [tree.merchant_id for tree in trees], await self._write_again(connection, trees, changed)
+            signed, merchants = 0, await logs_signed_otherwise(connection, after, by, _TREES_AT_ONCE)
+            for merchant_id in merchants:
+                async with self._transactions.begin(connection, merchant_id) as on_its_server:
+                    trees = await take_one_signed_otherwise(on_its_server, merchant_id, by)
+                    signed += await self._write_again(on_its_server, trees, changed)
+            return merchants, signed
+
+    async def _write_again(self, connection: Connection, trees: Sequence[Tree], changed: set[UUID]) -> int:
+        """Signs the newest checkpoints of locked trees again. Returns how many it has signed."""
+        signed = []
+        for each in await read_stored(connection, trees) if trees else ():
+            merchant_id = each.tree.merchant_id
+            if merchant_id in changed:
+                continue
+            try:
+                signed.append(self._sign(merchant_id, await self._edge(connection, each)))
+            except LogChanged as change:
+                _note_changed(merchant_id, change, changed)
+        if signed:
+            await write_checkpoints(connection, signed, again=True)
+        return len(signed)
 
     def _sign(self, merchant_id: UUID, edge: CompactRange) -> SignedCheckpoint:
         checkpoint = Checkpoint(self._keys.origin(merchant_id), edge.size, edge.root())

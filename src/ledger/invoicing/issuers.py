@@ -35,7 +35,7 @@ insert into fiscal_issuer
 values (%s, %s, %s, %s, %s, %s, %s)
 on conflict (merchant_id, certificate_number) do update
    set issuer_id = excluded.issuer_id, issuer = excluded.issuer, certificate = excluded.certificate,
-       sealing_key_id = excluded.sealing_key_id, wrapped_key = excluded.wrapped_key, set_at = clock_timestamp()
+       sealing_key_id = excluded.sealing_key_id, wrapped_key = excluded.wrapped_key, set_at = excluded.set_at
 """
 # Stores a certificate unless another process has set one meanwhile.
 _SET_FIRST: Final = """
@@ -50,7 +50,7 @@ select issuer_id, certificate_number, issuer, certificate, sealing_key_id, wrapp
 """
 _SET_LOGO: Final = """
 insert into fiscal_logo (merchant_id, png) values (%s, %s)
-on conflict (merchant_id) do update set png = excluded.png, set_at = clock_timestamp()
+on conflict (merchant_id) do update set png = excluded.png, set_at = excluded.set_at
 """
 _REMOVE_LOGO: Final = "delete from fiscal_logo where merchant_id = %s"
 _FIND_LOGO: Final = "select png from fiscal_logo where merchant_id = %s"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from msgspec import Struct
@@ -50,23 +50,31 @@ insert into log_tree as t (merchant_id, size, edge) values (%s, %s, %s)
 on conflict (merchant_id) do update set size = excluded.size, edge = excluded.edge where t.size < excluded.size
 """
 
-# Locks the trees behind a merchant's that are shorter than their log, without those that another worker extends.
-_TAKE: Final = """
-select t.merchant_id, t.size, t.edge, h.position from log_tree t join merchant_head h using (merchant_id)
- where t.merchant_id > %s and h.position > t.size order by t.merchant_id limit %s for update of t skip locked
-"""
+_NEXT: Final = "t.merchant_id > %s order by t.merchant_id limit %s"
+_LOCK: Final = "for update of t skip locked"
+
+# Locks the trees behind a merchant's that are shorter than their log, without those that another worker extends; or
+# that of a merchant.
+_GROWN: Final = "from log_tree t join merchant_head h using (merchant_id) where h.position > t.size and"
+_TAKE: Final = f"select t.merchant_id, t.size, t.edge, h.position {_GROWN} {_NEXT} {_LOCK}"
+_TAKE_ONE: Final = f"select t.merchant_id, t.size, t.edge, h.position {_GROWN} t.merchant_id = %s {_LOCK}"
+_FIND_GROWN: Final = f"select t.merchant_id {_GROWN} {_NEXT}"
 
 # The leaf hashes of stretches of logs, tile by tile. Hashed before they are sorted (`offset 0` keeps it so): a slice of
 # whole events is larger than `work_mem`, and its sort would write them to temporary files.
+_STRETCH: Final = f"""
+select (position - 1) / {WIDTH} as number, string_agg(hash, ''::bytea order by position) as hashes
+  from (select position, sha256('\\x00'::bytea || {ENTRY}) as hash from event
+         where merchant_id = k.m and position > k.after and position <= k.until and {HAS_TIME} offset 0) e
+ group by 1
+"""  # noqa: S608 - constants of this module
 _LEAVES: Final = f"""
 select k.n, l.number, l.hashes
   from unnest(%s::int4[], %s::uuid[], %s::int8[], %s::int8[]) as k(n, m, after, until)
- cross join lateral (
-   select (position - 1) / {WIDTH} as number, string_agg(hash, ''::bytea order by position) as hashes
-     from (select position, sha256('\\x00'::bytea || {ENTRY}) as hash from event
-            where merchant_id = k.m and position > k.after and position <= k.until and {HAS_TIME} offset 0) e
-    group by 1) l
+ cross join lateral ({_STRETCH}) l
 """  # noqa: S608 - constants of this module
+# Those of one stretch: Citus refuses the statement for stretches of several merchants.
+_LEAVES_OF_ONE: Final = _STRETCH.replace("k.m", "%s").replace("k.after", "%s").replace("k.until", "%s")
 
 # Stores full tiles.
 _PUT_TILES: Final = """
@@ -110,11 +118,11 @@ select k.m, (select c.note from log_checkpoint c where c.merchant_id = k.m and c
   from unnest(%s::uuid[], %s::int8[]) as k(m, size)
 """  # noqa: S608 - constants
 
-# The trees whose newest checkpoint other keys have signed than these.
-_SIGNED_OTHERWISE: Final = """
-select t.merchant_id, t.size, t.edge from log_tree t join log_checkpoint c using (merchant_id, size)
- where t.merchant_id > %s and c.signed_by <> %s order by t.merchant_id limit %s for update of t skip locked
-"""
+# The trees whose newest checkpoint other keys have signed than these, in the same ways.
+_OTHERWISE: Final = "from log_tree t join log_checkpoint c using (merchant_id, size) where c.signed_by <> %s and"
+_TAKE_OTHERWISE: Final = f"select t.merchant_id, t.size, t.edge {_OTHERWISE} {_NEXT} {_LOCK}"
+_TAKE_ONE_OTHERWISE: Final = f"select t.merchant_id, t.size, t.edge {_OTHERWISE} t.merchant_id = %s {_LOCK}"
+_FIND_OTHERWISE: Final = f"select t.merchant_id {_OTHERWISE} {_NEXT}"
 
 # Replaces the signatures of a checkpoint. Its size and root stay.
 _SIGN_AGAIN: Final = """
@@ -190,9 +198,36 @@ async def restore_tree(connection: Connection, merchant_id: UUID, edge: CompactR
     return done.rowcount == 1
 
 
+async def take_tree(connection: Connection, merchant_id: UUID) -> list[Tree]:
+    """Locks a merchant's tree as `take_trees` does."""
+    rows = await connection.cursor(binary=True).execute(_TAKE_ONE, (merchant_id,))
+    return [Tree(*row) for row in await rows.fetchall()]
+
+
+async def grown_logs(connection: Connection, after: UUID, limit: int) -> list[UUID]:
+    """Returns the merchants behind `after` whose trees are shorter than their log."""
+    rows = await connection.execute(_FIND_GROWN, (after, limit))
+    return [merchant_id for (merchant_id,) in await rows.fetchall()]
+
+
 async def take_signed_otherwise(connection: Connection, after: UUID, signed_by: str, limit: int) -> list[Tree]:
     """Locks trees whose newest checkpoint other keys have signed, of merchants behind `after`, like `take_trees`."""
-    rows = await connection.cursor(binary=True).execute(_SIGNED_OTHERWISE, (after, signed_by, limit))
+    return await _taken_otherwise(connection, _TAKE_OTHERWISE, (signed_by, after, limit))
+
+
+async def take_one_signed_otherwise(connection: Connection, merchant_id: UUID, signed_by: str) -> list[Tree]:
+    """Locks a merchant's tree as `take_signed_otherwise` does."""
+    return await _taken_otherwise(connection, _TAKE_ONE_OTHERWISE, (signed_by, merchant_id))
+
+
+async def logs_signed_otherwise(connection: Connection, after: UUID, signed_by: str, limit: int) -> list[UUID]:
+    """Returns the merchants behind `after` whose newest checkpoint other keys have signed."""
+    rows = await connection.execute(_FIND_OTHERWISE, (signed_by, after, limit))
+    return [merchant_id for (merchant_id,) in await rows.fetchall()]
+
+
+async def _taken_otherwise(connection: Connection, statement: str, values: tuple[Any, ...]) -> list[Tree]:
+    rows = await connection.cursor(binary=True).execute(statement, values)
     return [Tree(merchant_id, size, edge, size) for merchant_id, size, edge in await rows.fetchall()]
 
 
@@ -203,6 +238,9 @@ async def read_leaves(
 
     A stretch is a merchant, the index of its first entry and that behind its last one.
     """
+    if connection.has_citus:
+        cursor = connection.cursor(binary=True)
+        return [await (await cursor.execute(_LEAVES_OF_ONE, stretch)).fetchall() for stretch in stretches]
     merchants, starts, ends = zip(*stretches, strict=True)
     rows = await connection.cursor(binary=True).execute(
         _LEAVES,

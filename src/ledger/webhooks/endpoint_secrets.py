@@ -30,11 +30,10 @@ _DESTROY_ALL: Final = "delete from webhook_secret where merchant_id = %s and end
 # Destroys the secrets that a process left when it ended between two writes: of endpoints that were not created, or that
 # were deleted. Those of a day may be of an endpoint that is being created.
 _SWEEP: Final = """
-delete from webhook_secret s
- where merchant_id = %s and kept_at < clock_timestamp() - interval '1 day'
-   and not exists (select from webhook_endpoint e
-                    where e.merchant_id = s.merchant_id and e.endpoint_id = s.endpoint_id and e.status <> 'DELETED')
+delete from webhook_secret
+ where merchant_id = %s and not endpoint_id = any(%s) and kept_at < clock_timestamp() - interval '1 day'
 """
+_ENDPOINTS: Final = "select endpoint_id from webhook_endpoint where merchant_id = %s and status <> 'DELETED'"
 
 WEBHOOK_SECRETS: Final = WrappedKeys(
     next="""
@@ -99,7 +98,8 @@ class EndpointSecretStore:
         requests left. Without valid ones, the endpoint was deleted: all of its secrets.
         """
         async with self.client.turn() as connection:
-            await connection.execute(_SWEEP, (merchant_id,))
+            endpoints = await (await connection.execute(_ENDPOINTS, (merchant_id,))).fetchall()
+            await connection.execute(_SWEEP, (merchant_id, [endpoint_id for (endpoint_id,) in endpoints]))
             if valid:
                 await connection.execute(_DESTROY.encode(), (merchant_id, endpoint_id, list(valid)))
             else:

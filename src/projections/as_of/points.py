@@ -48,6 +48,16 @@ select p.position, {_END}, p.version, p.recorded_at
   from event p where p.merchant_id = %(merchant_id)s and p.stream_id = %(stream_id)s and p.version = %(version)s
 """  # noqa: S608 - constants
 
+# The position of a time behind a position whose event, like all before it, was recorded before the time.
+_END_OF_TIME: Final = """
+at as (
+  select coalesce((select e.position - 1 from event e
+                    where e.merchant_id = %(merchant_id)s
+                      and e.position > {low} - {overtaken}
+                      and e.recorded_at >= %(after)s
+                    order by e.position limit 1),
+                  (select position from merchant_head where merchant_id = %(merchant_id)s)) as position)
+"""
 # The position of a time. The binary search finds a position whose event, like all before it, was recorded before the
 # time; from there on the log is read to the first event that was recorded after it. If the merchant's clock was ever
 # moved, a move may have overtaken that event: then it is read from shortly before it.
@@ -60,24 +70,25 @@ search (low, high) as (
       select position, recorded_at >= %(surely_before)s as is_late from event
        where merchant_id = %(merchant_id)s and position = (s.low + s.high) / 2) m
    where s.high - s.low > 1),
-at as (
-  select coalesce((select e.position - 1 from event e
-                    where e.merchant_id = %(merchant_id)s
-                      and e.position > (select max(low) from search) - {OVERTAKEN}
-                      and e.recorded_at >= %(after)s
-                    order by e.position limit 1),
-                  (select position from merchant_head where merchant_id = %(merchant_id)s)) as position)
+{_END_OF_TIME.format(low="(select max(low) from search)", overtaken=OVERTAKEN)}
 """  # noqa: S608 - a constant
+# The same on Citus, which has no recursion on a node: the search is made of statements of its own.
+_AT_GIVEN: Final = _END_OF_TIME.format(low="%(low)s::int8", overtaken="%(overtaken)s::int8")
+_HEAD: Final = "select position from merchant_head where merchant_id = %(merchant_id)s"
+_IS_LATE: Final = """
+select recorded_at >= %(surely_before)s from event where merchant_id = %(merchant_id)s and position = %(middle)s
+"""
+_FIND_OVERTAKEN: Final = f"select {OVERTAKEN}"
+
 # The position with the end of its command; none of an empty log, or of a time before it.
-_POSITION: Final = f"""
-with recursive {_AT}
+_PLACE_AT: Final = f"""
 select p.position, {_END}, p.recorded_at
   from at join event p on p.merchant_id = %(merchant_id)s and p.position = at.position
 """  # noqa: S608 - constants
+_POSITION, _POSITION_GIVEN = f"with recursive {_AT}{_PLACE_AT}", f"with {_AT_GIVEN}{_PLACE_AT}"
 
 # The last event of a stream up to a time.
-_OF_TIME: Final = f"""
-with recursive {_AT}
+_LAST_AT: Final = f"""
 select p.position, {_END}, s.version, p.recorded_at
   from at join event p on p.merchant_id = %(merchant_id)s and p.position = at.position
  cross join lateral (
@@ -85,6 +96,7 @@ select p.position, {_END}, s.version, p.recorded_at
     where merchant_id = %(merchant_id)s and stream_id = %(stream_id)s and position <= at.position
     order by version desc limit 1) s
 """  # noqa: S608 - constants
+_OF_TIME, _OF_TIME_GIVEN = f"with recursive {_AT}{_LAST_AT}", f"with {_AT_GIVEN}{_LAST_AT}"
 
 # The newest event of a merchant, and when it was recorded.
 _NEWEST: Final = """
@@ -174,6 +186,8 @@ async def find_point(connection: Connection, merchant_id: UUID, stream_id: UUID,
         statement, values["version"] = _OF_VERSION, asked.version
     elif asked.as_of < _BEGINNING:
         return None
+    elif connection.has_citus:
+        statement, values = _OF_TIME_GIVEN, await _searched(connection, values | around(asked.as_of))
     else:
         statement, values = _OF_TIME, values | around(asked.as_of)
     row = await (await connection.execute(statement, values, binary=True)).fetchone()
@@ -191,10 +205,31 @@ async def find_position(connection: Connection, merchant_id: UUID, as_of: dateti
     values: dict[str, Any] = {"merchant_id": merchant_id}
     if as_of is not None and as_of < _BEGINNING:
         return LogPoint(as_of, 0, 0)
-    statement, values = (_NEWEST, values) if as_of is None else (_POSITION, values | around(as_of))
+    if as_of is None:
+        statement = _NEWEST
+    elif connection.has_citus:
+        statement, values = _POSITION_GIVEN, await _searched(connection, values | around(as_of))
+    else:
+        statement, values = _POSITION, values | around(as_of)
     row = await (await connection.execute(statement, values, binary=True)).fetchone()
     position, until, recorded_at = row or (0, 0, _BEGINNING)
     return LogPoint(as_of or max(now, recorded_at.astimezone(UTC)), position, until)
+
+
+async def _searched(connection: Connection, values: dict[str, Any]) -> dict[str, Any]:
+    """Returns the parameters of a time with a position whose event, like all before it, was recorded before it."""
+    head = await (await connection.execute(_HEAD, values)).fetchone()
+    low, high = 0, 1 if head is None else head[0] + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        late = await (await connection.execute(_IS_LATE, {**values, "middle": middle})).fetchone()
+        if late is None or late[0]:
+            high = middle
+        else:
+            low = middle
+    overtaken = await (await connection.execute(_FIND_OVERTAKEN, values)).fetchone()
+    assert overtaken is not None, "the statement has one row"
+    return {**values, "low": low, "overtaken": overtaken[0]}
 
 
 async def newest_at(connection: Connection, merchant_id: UUID) -> datetime | None:

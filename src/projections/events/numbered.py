@@ -48,7 +48,8 @@ _NAMED: Final = f"select {_COLUMNS} from public_event where merchant_id = %s and
 
 # Where merchants' logs end. Each row begins with the number of the key that it answers.
 FIND_HEAD: Final = """
-select q.n, h.position from unnest(%s::int4[], %s::uuid[]) as q(n, merchant_id) join merchant_head h using (merchant_id)
+select q.n, h.position
+  from unnest(%s::int4[], %s::uuid[]) as q(n, merchant_id) join merchant_head h on h.merchant_id = q.merchant_id
 """
 
 

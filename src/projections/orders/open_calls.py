@@ -31,17 +31,17 @@ COUNT: Final = "select count(*), min(call_deadline_at) from payment_order where 
 # whenever the call is postponed, and the log's is the merchant's. Of an order with several calls it is the latest. A
 # thousand orders are enough: more are open only while a processor is away.
 ANNOUNCED: Final = """
-select announced.command_id
-  from (select merchant_id, order_id from payment_order where call_deadline_at is not null
-         order by call_deadline_at limit 1000) o
- cross join lateral (
-   select command_id from event
-    where merchant_id = o.merchant_id and stream_id = o.order_id
-      and topic in ('authorization-requested.v1', 'authentication-requested.v1', 'capture-requested.v1',
-                    'void-requested.v1', 'session-end-requested.v1', 'release-requested.v1', 'refund-requested.v1', 'payout-requested.v1',
-                    'reference-requested.v1', 'stamping-requested.v1', 'document-cancellation-requested.v1')
-    order by version desc limit 1) announced
- order by announced.command_id limit 1
+with opened as materialized (
+  select merchant_id, order_id from payment_order where call_deadline_at is not null
+   order by call_deadline_at limit 1000)
+select command_id from (
+  select distinct on (e.merchant_id, e.stream_id) e.command_id
+    from opened o join event e on e.merchant_id = o.merchant_id and e.stream_id = o.order_id
+   where e.topic in ('authorization-requested.v1', 'authentication-requested.v1', 'capture-requested.v1',
+                     'void-requested.v1', 'session-end-requested.v1', 'release-requested.v1', 'refund-requested.v1', 'payout-requested.v1',
+                     'reference-requested.v1', 'stamping-requested.v1', 'document-cancellation-requested.v1')
+   order by e.merchant_id, e.stream_id, e.version desc) announced
+ order by command_id limit 1
 """
 
 

@@ -102,7 +102,7 @@ select q.n, coalesce(own.order_id, named.order_id), coalesce(own.version, named.
     select o.order_id, o.version, o.status, o.due_at, o.head, o.payments, o.customer_id
       from claim k cross join lateral (
         select order_id, version, status, due_at, head, payments, customer_id from payment_order
-         where merchant_id = k.merchant_id and order_id between k.stream_id and k.stream_id order by order_id limit 1) o
+         where merchant_id = q.merchant_id and order_id between k.stream_id and k.stream_id order by order_id limit 1) o
      where own.customer_id is null
        and k.merchant_id = q.merchant_id and k.kind = 1 and k.key = q.reference
      limit 1) named on true

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
@@ -39,9 +39,9 @@ _BYTES_MAX: Final = 8 << 20
 _STATEMENT: Final = """
 with handed_in as materialized (
   select l.merchant_id, l.endpoint_id, l.holder, o.sequence, h.failures, h.failing_since, h.last_success_at,
-         h.paused_until, o.rows
+         h.paused_until, o.rows, o.version
     from (select set_config('synchronous_commit', 'on', true)) as durable
-   cross join json_to_recordset($1::json) as o(lease json, sequence int8, health json, rows json)
+   cross join json_to_recordset($1::json) as o(lease json, sequence int8, health json, rows json, version int4)
    cross join lateral json_to_record(o.lease) as l(merchant_id uuid, endpoint_id uuid, holder uuid)
    cross join lateral json_to_record(o.health)
       as h(failures int4, failing_since timestamptz, last_success_at timestamptz, paused_until timestamptz)),
@@ -58,19 +58,12 @@ held as (
   returning c.merchant_id, c.endpoint_id, c.holder),
 given as (
   select h.merchant_id, h.endpoint_id, n.*,
-         case when n.body is not null or n.has_answers then coalesce(
-           (select customer_id from payment_order o where o.merchant_id = h.merchant_id and o.order_id = n.stream_id),
-           (select customer_id from subscription s
-             where s.merchant_id = h.merchant_id and s.subscription_id = n.stream_id),
-           (select customer_id from payment_method p
-             where p.merchant_id = h.merchant_id and p.payment_method_id = n.resource_id),
-           (select customer_id from data_key k where k.merchant_id = h.merchant_id and k.customer_id = n.stream_id))
-         end as customer_id
+         case when n.body is not null or n.has_answers then {customer} end as customer_id
     from held h join handed_in i on i.holder = h.holder
    cross join lateral json_to_recordset(i.rows)
       as n(id uuid, event_id uuid, sequence int8, kind text, stream_id uuid, resource_id uuid, is_repeat bool,
            status text, next_attempt_at timestamptz, first_failed_at timestamptz, attempts jsonb, body text,
-           has_answers bool, is_new bool)),
+           has_answers bool, is_new bool, person uuid, is_erased bool)),
 kept as (
   select g.merchant_id, g.endpoint_id, g.id, g.event_id, g.sequence, g.kind, g.stream_id, g.is_repeat, g.status,
          g.next_attempt_at, g.first_failed_at, g.customer_id, g.is_new, k.destroyed_at is not null as is_erased,
@@ -79,7 +72,7 @@ kept as (
                       from jsonb_array_elements(g.attempts) with ordinality as e(a, n)) end as attempts,
          case when k.destroyed_at is null then decode(g.body, 'base64') end as body,
          g.has_answers and k.destroyed_at is null as has_answers
-    from given g left join data_key k on k.merchant_id = g.merchant_id and k.customer_id = g.customer_id),
+    from given g {key}),
 added as (
   insert into webhook_delivery (merchant_id, endpoint_id, id, event_id, sequence, kind, stream_id, status, is_repeat,
                                 next_attempt_at, first_failed_at, attempts, body, customer_id, has_texts)
@@ -97,9 +90,42 @@ changed as (
     from kept n
    where not n.is_new and d.merchant_id = n.merchant_id and d.endpoint_id = n.endpoint_id and d.id = n.id)
 select h.holder, e.version
-  from held h join webhook_endpoint e on e.merchant_id = h.merchant_id and e.endpoint_id = h.endpoint_id
+  from held h join {endpoints} on e.merchant_id = h.merchant_id and e.endpoint_id = h.endpoint_id
 """
-_WRITE: Final = Statement(b"write_outcomes", _STATEMENT.encode())
+_CUSTOMER: Final = """
+coalesce((select customer_id from payment_order o where o.merchant_id = {merchant} and o.order_id = n.stream_id),
+         (select customer_id from subscription s where s.merchant_id = {merchant} and s.subscription_id = n.stream_id),
+         (select customer_id from payment_method p
+           where p.merchant_id = {merchant} and p.payment_method_id = n.resource_id),
+         (select customer_id from data_key k where k.merchant_id = {merchant} and k.customer_id = n.stream_id))
+"""
+_WRITE: Final = Statement(
+    b"write_outcomes",
+    _STATEMENT.format(
+        customer=_CUSTOMER.format(merchant="h.merchant_id"),
+        key="left join data_key k on k.merchant_id = g.merchant_id and k.customer_id = g.customer_id",
+        endpoints="webhook_endpoint e",
+    ).encode(),
+)
+
+# On Citus, what the statement needs of the merchant's node is read before, merchant by merchant: the person whom a
+# delivery's texts are about, with whether they were erased, and the versions of the endpoints.
+_PERSONS: Final = f"""
+select g.n, g.customer_id, exists (select from data_key k where k.merchant_id = %(merchant_id)s
+                                      and k.customer_id = g.customer_id and k.destroyed_at is not null)
+  from (select n.n, {_CUSTOMER.format(merchant="%(merchant_id)s")} as customer_id
+          from unnest(%(numbers)s::int4[], %(streams)s::uuid[], %(resources)s::uuid[])
+               as n(n, stream_id, resource_id) offset 0) g
+"""  # noqa: S608 - constants
+_VERSIONS: Final = "select endpoint_id, version from webhook_endpoint where merchant_id = %(merchant_id)s"
+_WRITE_GIVEN: Final = Statement(
+    b"write_outcomes",
+    _STATEMENT.format(
+        customer="n.person",
+        key="cross join lateral (select case when g.is_erased then now() end as destroyed_at) k",
+        endpoints="handed_in e",
+    ).encode(),
+)
 
 
 class DeliveryRow(Struct, frozen=True, kw_only=True):
@@ -143,6 +169,7 @@ class OutcomeWriter:
 
     def __init__(self, url: str) -> None:
         self._client = SharedClient(url, "ledger-delivery-outcomes")
+        self._persons = SharedClient(url, "ledger-delivery-persons")
         self._pipeline: tuple[Connection, Pipeline] | None = None
         self._waiting: list[_Waiting] = []
         self._wake = asyncio.Event()
@@ -152,6 +179,7 @@ class OutcomeWriter:
         if self._pipeline is not None:
             self._pipeline[1].close()
         await self._client.stop()
+        await self._persons.stop()
 
     def write(self, outcomes: Outcomes) -> asyncio.Future[int | None]:
         """Writes outcomes as soon as possible. The future has the endpoint's present version; None if the lease is
@@ -211,7 +239,30 @@ class OutcomeWriter:
 
     async def _write(self, some: Sequence[Outcomes]) -> dict[UUID, int]:
         async with self._client.turn() as connection:
-            return dict(await self._pipeline_of(connection).send([(_WRITE, [_encode(some)])], lambda found: found[0]))
+            if connection.has_citus:
+                written = _WRITE_GIVEN, [_encode(await self._with_persons(some))]
+            else:
+                written = _WRITE, [_encode(some)]
+            return dict(await self._pipeline_of(connection).send([written], lambda found: found[0]))
+
+    async def _with_persons(self, some: Sequence[Outcomes]) -> list[dict[str, Any]]:
+        """Returns outcomes as JSON objects that have what the statement is given on Citus."""
+        given: list[dict[str, Any]] = msgspec.json.decode(_encode(some))
+        async with self._persons.turn() as connection:
+            for outcomes, each in zip(some, given, strict=True):
+                rows = outcomes.rows
+                values: dict[str, Any] = {
+                    "merchant_id": outcomes.lease.merchant_id,
+                    "numbers": list(range(len(rows))),
+                    "streams": [row.stream_id for row in rows],
+                    "resources": [row.resource_id for row in rows],
+                }
+                versions = dict(await (await connection.execute(_VERSIONS, values)).fetchall())
+                each["version"] = versions.get(outcomes.lease.endpoint_id)
+                found = await connection.execute(_PERSONS, values) if rows else None
+                for n, person, is_erased in () if found is None else await found.fetchall():
+                    each["rows"][n] |= {"person": None if person is None else str(person), "is_erased": is_erased}
+        return given
 
     def _pipeline_of(self, connection: Connection) -> Pipeline:
         """Returns the pipeline of a connection, which is used for nothing else."""

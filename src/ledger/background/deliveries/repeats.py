@@ -5,13 +5,13 @@ They are attempted after the new events, with the bytes of the first delivery if
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
 from ledger.domain.rejections import ReplayInProgress
 from ledger.operations.context.repeats import Replay, Replayed
-from ledger.postgres.connection import SharedClient
+from ledger.postgres.connection import Connection, SharedClient
 
 _REPLAY_MAX: Final = 10_000
 """How many events one replay has."""
@@ -47,10 +47,25 @@ exists (select from webhook_delivery d
            and d.sequence = p.sequence and d.is_repeat and d.status = 'PENDING')
 """
 
+# Public events that were read before: on Citus, deliveries are on the coordinator, and events are not.
+_GIVEN: Final = """
+(select %(merchant_id)s::uuid as merchant_id, e.*
+   from unnest(%(ids)s::uuid[], %(sequences)s::int8[], %(kinds_of)s::text[], %(streams)s::uuid[])
+        as e(id, sequence, kind, stream_id)) p"""
+_EVENTS: Final = """
+select id, sequence, kind, stream_id from public_event
+ where merchant_id = %(merchant_id)s and sequence between %(first)s and %(last)s
+   and (%(kinds)s::text[] is null or kind = any(%(kinds)s::text[]))
+ order by sequence limit %(limit)s
+"""
+_EVENT: Final = """
+select id, sequence, kind, stream_id from public_event where merchant_id = %(merchant_id)s and id = %(event_id)s
+"""
+
 # The events of a replay: those of the endpoint's kinds; with failed_only, those whose last delivery has FAILED.
-_REPLAY: Final = f"""
+_REPLAY_OF: Final = f"""
 with chosen as (
-  select p.* from public_event p
+  select p.* from {{events}}
    where p.merchant_id = %(merchant_id)s and p.sequence between %(first)s and %(last)s
      and (%(kinds)s::text[] is null or p.kind = any(%(kinds)s::text[]))
      and (not %(failed_only)s or 'FAILED' = (
@@ -64,12 +79,14 @@ select count(*), max(sequence) from inserted
 """  # noqa: S608 - constants
 
 # One event.
-_REDELIVER: Final = f"""
+_REDELIVER_OF: Final = f"""
 with chosen as (
-  select p.* from public_event p
+  select p.* from {{events}}
    where p.merchant_id = %(merchant_id)s and p.id = %(event_id)s and not {_WAITS})
 {_INSERT}
 """  # noqa: S608 - constants
+_REPLAY, _REPLAY_GIVEN = (_REPLAY_OF.format(events=events) for events in ("public_event p", _GIVEN))
+_REDELIVER, _REDELIVER_GIVEN = (_REDELIVER_OF.format(events=events) for events in ("public_event p", _GIVEN))
 
 # Lets the worker find what is due now, by any clock that is not behind real time.
 _WAKE: Final = """
@@ -105,17 +122,47 @@ class Repeats:
                 "failed_only": replay.failed_only,
                 "limit": _REPLAY_MAX,
             }
-            inserted = await (await connection.execute(_REPLAY.encode(), values)).fetchone()
-            assert inserted is not None, "a count has one row"
+            count, reached = await (_replay_given if connection.has_citus else _replay)(connection, values)
             await connection.execute(_WAKE, key)
-        count, reached = inserted
         return Replayed(first, reached if count == _REPLAY_MAX else max(last, first - 1), count)
 
     async def redeliver(self, merchant_id: UUID, event_id: UUID, endpoints: Sequence[UUID]) -> None:
         """Inserts a delivery of an event to each of these endpoints, in a transaction each: none holds two cursors."""
         for endpoint_id in endpoints:
-            values = {"merchant_id": merchant_id, "endpoint_id": endpoint_id, "event_id": event_id}
+            values: dict[str, Any] = {"merchant_id": merchant_id, "endpoint_id": endpoint_id, "event_id": event_id}
             async with self._client.turn() as connection, connection.transaction():
                 await connection.execute(_LOCK, values)
-                await connection.execute(_REDELIVER.encode(), values)
+                redeliver = _REDELIVER
+                if connection.has_citus:
+                    redeliver = _REDELIVER_GIVEN
+                    values |= _given(await (await connection.execute(_EVENT, values)).fetchall())
+                await connection.execute(redeliver.encode(), values)
                 await connection.execute(_WAKE, values)
+
+
+async def _replay(connection: Connection, values: Mapping[str, Any], statement: str = _REPLAY) -> tuple[int, int]:
+    """Inserts the deliveries of a replay. Returns how many, and the number of the last event among them."""
+    inserted = await (await connection.execute(statement.encode(), values)).fetchone()
+    assert inserted is not None, "a count has one row"
+    count, reached = inserted
+    return count, reached
+
+
+async def _replay_given(connection: Connection, values: Mapping[str, Any]) -> tuple[int, int]:
+    """Does what `_replay` does, with events that are read before, some at a time."""
+    count, reached, first, read = 0, 0, values["first"], _REPLAY_MAX
+    while read == _REPLAY_MAX and count < _REPLAY_MAX:
+        found = await connection.execute(_EVENTS, {**values, "first": first, "limit": _REPLAY_MAX})
+        events = await found.fetchall()
+        given = {**values, **_given(events), "limit": _REPLAY_MAX - count}
+        inserted, last = await _replay(connection, given, _REPLAY_GIVEN)
+        count, reached, read = count + inserted, last or reached, len(events)
+        first = events[-1][1] + 1 if events else first
+    return count, reached
+
+
+def _given(events: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
+    """Returns the columns of events as the parameters of the statements that are given them."""
+    names = ("ids", "sequences", "kinds_of", "streams")
+    columns = list(zip(*events, strict=True)) or [()] * len(names)
+    return {name: list(column) for name, column in zip(names, columns, strict=True)}

@@ -8,20 +8,28 @@ deliveries are kept for one.
 from __future__ import annotations
 
 import time
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from ledger.postgres.connection import SharedClient
 
 _BATCH: Final = 1_000
+_PERSONS: Final = 10_000
 _HOUR_S: Final = 3600.0
 _MONTHS_S: Final = 60 * 24 * _HOUR_S
 
-# Removes the texts of persons who were erased in the last so many seconds, from up to so many deliveries.
+# The persons who were erased in the last so many seconds.
+_ERASED: Final = """
+select merchant_id, customer_id from data_key where destroyed_at > now() - %s * interval '1 second'
+"""
+
+# Removes the texts of persons from up to so many deliveries.
 _FORGET: Final = """
 with erased as (
   select d.merchant_id, d.endpoint_id, d.id
-    from data_key k join webhook_delivery d on d.merchant_id = k.merchant_id and d.customer_id = k.customer_id
-   where k.destroyed_at > now() - %(seconds)s * interval '1 second' and d.has_texts
+    from unnest(%(merchants)s::uuid[], %(customers)s::uuid[]) as k(merchant_id, customer_id)
+    join webhook_delivery d on d.merchant_id = k.merchant_id and d.customer_id = k.customer_id
+   where d.has_texts
    limit %(limit)s for update of d)
 update webhook_delivery d
    set body = null, has_texts = false,
@@ -54,12 +62,19 @@ class Erasures:
         """
         began_s = time.monotonic()
         seconds = _MONTHS_S if self._done_s is None else _HOUR_S + began_s - self._done_s
+        async with self._client.turn() as connection:
+            erased = await (await connection.execute(_ERASED, (seconds,))).fetchall()
+        for first in range(0, len(erased), _PERSONS):
+            await self._forget(erased[first : first + _PERSONS])
+        self._done_s = began_s
+
+    async def _forget(self, persons: Sequence[tuple[Any, ...]]) -> None:
+        merchants, customers = zip(*persons, strict=True)
+        values = {"merchants": list(merchants), "customers": list(customers), "limit": _BATCH}
         forgotten = _BATCH
         while forgotten == _BATCH:
             async with self._client.turn() as connection:
-                values = {"limit": _BATCH, "seconds": seconds}
                 forgotten = (await connection.execute(_FORGET, values)).rowcount
-        self._done_s = began_s
 
 
 async def delete_old(client: SharedClient) -> None:

@@ -16,15 +16,25 @@ from msgspec import Struct
 from ledger.background.deliveries.delivery import Delivery, DeliveryStatus, decode_attempts
 from ledger.background.deliveries.health import Health
 from ledger.postgres.arrays import ENCODE_ARRAY, Array
-from ledger.postgres.connection import SharedClient
+from ledger.postgres.connection import Connection, SharedClient
 
 LEASE_S: Final = 30.0
 """As the statements have it."""
 
+# Endpoints with the last numbers of their merchants' feeds. On Citus, where cursors are on the coordinator and
+# endpoints are not, these rows are read first and are parameters of the statements below.
+_ENDPOINTS: Final = """
+select e.merchant_id, e.endpoint_id, e.version, e.status, f.sequence
+  from webhook_endpoint e left join event_feed f on f.merchant_id = e.merchant_id {of}
+"""
+_GIVEN: Final = """
+unnest(%(merchant_ids)s::uuid[], %(endpoint_ids)s::uuid[], %(versions)s::int4[], %(statuses)s::text[],
+       %(sequences)s::int8[]) as e(merchant_id, endpoint_id, version, status, last_sequence)"""
+
 # Begins the cursors of new endpoints.
 _ADD_CURSORS: Final = """
 insert into webhook_cursor (merchant_id, endpoint_id)
-select merchant_id, endpoint_id from webhook_endpoint e
+select merchant_id, endpoint_id from {endpoints}
  where e.status = 'ENABLED' and not exists (
    select from webhook_cursor c where c.merchant_id = e.merchant_id and c.endpoint_id = e.endpoint_id) {some}
 on conflict do nothing
@@ -36,9 +46,9 @@ on conflict do nothing
 _CLAIM: Final = """
 with due as (
   select c.merchant_id, c.endpoint_id
-    from webhook_endpoint e
+    from {endpoints}
     join webhook_cursor c on c.merchant_id = e.merchant_id and c.endpoint_id = e.endpoint_id
-    left join event_feed f on f.merchant_id = e.merchant_id
+    {feed}
     left join merchant_clock k on k.merchant_id = e.merchant_id
    where (c.holder is null or c.held_until < now())
      and (c.version <> e.version
@@ -54,14 +64,25 @@ returning c.merchant_id, c.endpoint_id, c.holder, c.sequence, c.origin, c.versio
           c.last_success_at, c.paused_until
 """
 _OF_MERCHANTS: Final = "and e.merchant_id = any(%(merchants)s)"
+_STORED_FEED: Final = "left join event_feed f on f.merchant_id = e.merchant_id"
 _STATEMENTS: Final = {
-    is_of_all: (_ADD_CURSORS.format(some=some), _CLAIM.format(some=some))
+    is_of_all: (
+        _ADD_CURSORS.format(endpoints="webhook_endpoint e", some=some),
+        _CLAIM.format(endpoints="webhook_endpoint e", feed=_STORED_FEED, some=some),
+    )
     for is_of_all, some in ((True, ""), (False, _OF_MERCHANTS))
 }
 # By a small index: an idle endpoint costs nothing.
-_CLAIM_TIMED: Final = _CLAIM.format(
-    some="and (c.holder is not null or c.due_at is not null or c.paused_until is not null)"
-)
+_IS_TIMED: Final = "(c.holder is not null or c.due_at is not null or c.paused_until is not null)"
+_CLAIM_TIMED: Final = _CLAIM.format(endpoints="webhook_endpoint e", feed=_STORED_FEED, some=f"and {_IS_TIMED}")
+
+_GIVEN_FEED: Final = "cross join lateral (select e.last_sequence as sequence) f"
+_ADD_GIVEN: Final = _ADD_CURSORS.format(endpoints=_GIVEN, some="")
+_CLAIM_GIVEN: Final = _CLAIM.format(endpoints=_GIVEN, feed=_GIVEN_FEED, some="")
+_CLAIM_GIVEN_TIMED: Final = _CLAIM.format(endpoints=_GIVEN, feed=_GIVEN_FEED, some=f"and {_IS_TIMED}")
+_TIMED_MERCHANTS: Final = f"""
+select distinct merchant_id from webhook_cursor c where {_IS_TIMED} and (c.holder is null or c.held_until < now())
+"""  # noqa: S608 - a constant
 
 # Renews leases, and returns those that are still held. They are locked in the order of their keys, as for outcomes:
 # otherwise the two would wait for each other.
@@ -128,11 +149,18 @@ select n.holder, e.version, f.sequence,
        exists (select from merchant_clock k where k.merchant_id = n.merchant_id and k.moving_until > now()),
        exists (select from webhook_delivery d where d.merchant_id = n.merchant_id and d.endpoint_id = n.endpoint_id
                   and d.status = 'PENDING' and d.next_attempt_at <= n.now)
-  from unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::timestamptz[]) as n(merchant_id, endpoint_id, holder, now)
+  from unnest(%(merchants)s::uuid[], %(leased)s::uuid[], %(holders)s::uuid[], %(times)s::timestamptz[])
+       as n(merchant_id, endpoint_id, holder, now)
   join webhook_cursor c on c.merchant_id = n.merchant_id and c.endpoint_id = n.endpoint_id and c.holder = n.holder
-  join webhook_endpoint e on e.merchant_id = c.merchant_id and e.endpoint_id = c.endpoint_id
-  join event_feed f on f.merchant_id = c.merchant_id
+  join {endpoints} on e.merchant_id = c.merchant_id and e.endpoint_id = c.endpoint_id
+  {feed}
 """
+_PLACES_STORED: Final = _PLACES.format(
+    endpoints="webhook_endpoint e", feed="join event_feed f on f.merchant_id = c.merchant_id"
+)
+_PLACES_GIVEN: Final = _PLACES.format(
+    endpoints=_GIVEN, feed="join lateral (select e.last_sequence as sequence) f on f.sequence is not null"
+)
 
 _VERSIONS: Final = "select endpoint_id, version from webhook_endpoint where merchant_id = %s"
 
@@ -166,12 +194,14 @@ select sequence from webhook_delivery
  where merchant_id = %s and endpoint_id = %s and sequence = any(%s) and not is_repeat
 """
 
-# The bytes of events whose first attempt failed, without those of an erased person.
+# The bytes of events whose first attempt failed, and the persons whom they are about.
 _BODIES: Final = """
-select d.id, d.body from webhook_delivery d
- where d.merchant_id = %s and d.endpoint_id = %s and d.id = any(%s) and d.body is not null
-   and not exists (select from data_key k where k.merchant_id = d.merchant_id and k.customer_id = d.customer_id
-                      and k.destroyed_at is not null)
+select id, customer_id, body from webhook_delivery
+ where merchant_id = %s and endpoint_id = %s and id = any(%s) and body is not null
+"""
+# Those of these persons who were erased.
+_ERASED: Final = """
+select customer_id from data_key where merchant_id = %s and customer_id = any(%s) and destroyed_at is not null
 """
 
 # Ends deliveries that will not be attempted: of kinds that were deselected, or all. Those of a newer release's kinds
@@ -243,6 +273,9 @@ class DeliveryStore:
         add, claim = _STATEMENTS[merchants is None]
         values = {"limit": limit, "without": list(without), "merchants": list(merchants or ())}
         async with self.client.turn() as connection:
+            if connection.has_citus:
+                add, claim = _ADD_GIVEN, _CLAIM_GIVEN
+                values |= await _endpoints(connection, merchants)
             await connection.execute(add.encode(), values)
             rows = await (await connection.execute(claim.encode(), values)).fetchall()
         return [_cursor(row) for row in rows]
@@ -251,9 +284,12 @@ class DeliveryStore:
         """Takes the leases on at most `limit` endpoints with something to do because time has passed: a delivery is
         due, a pause is over, a holder has ended. Leaves out the endpoints `without`.
         """
-        values = {"limit": limit, "without": list(without)}
+        claim, values = _CLAIM_TIMED, {"limit": limit, "without": list(without)}
         async with self.client.turn() as connection:
-            rows = await (await connection.execute(_CLAIM_TIMED.encode(), values)).fetchall()
+            if connection.has_citus:
+                timed = await (await connection.execute(_TIMED_MERCHANTS)).fetchall()
+                claim, values = _CLAIM_GIVEN_TIMED, values | await _endpoints(connection, [one for (one,) in timed])
+            rows = await (await connection.execute(claim.encode(), values)).fetchall()
         return [_cursor(row) for row in rows]
 
     async def renew(self, leases: Sequence[Lease]) -> set[UUID]:
@@ -297,7 +333,13 @@ class DeliveryStore:
         Those that are not held any more are missing, and those of endpoints without a feed.
         """
         async with self.client.turn() as connection:
-            rows = await connection.execute(_PLACES, (*_columns(leases), list(times)))
+            merchants, leased, holders = _columns(leases)
+            values = {"merchants": merchants, "leased": leased, "holders": holders, "times": list(times)}
+            statement = _PLACES_STORED
+            if connection.has_citus:
+                statement = _PLACES_GIVEN
+                values |= await _endpoints(connection, {lease.merchant_id for lease in leases})
+            rows = await connection.execute(statement.encode(), values)
             return {holder: Place(*place) for holder, *place in await rows.fetchall()}
 
     async def due_streams(self, lease: Lease, now: datetime, known: Collection[UUID], limit: int) -> list[UUID]:
@@ -351,12 +393,16 @@ class DeliveryStore:
             return {sequence for (sequence,) in await rows.fetchall()}
 
     async def bodies(self, lease: Lease, ids: Sequence[UUID]) -> dict[UUID, bytes]:
-        """Returns the stored bytes of deliveries, as far as there are any."""
+        """Returns the stored bytes of deliveries, as far as there are any, without those of an erased person."""
         if not ids:
             return {}
         async with self.client.turn() as connection:
-            rows = await connection.execute(_BODIES, (lease.merchant_id, lease.endpoint_id, list(ids)), binary=True)
-            return {delivery_id: bytes(body) for delivery_id, body in await rows.fetchall()}
+            values = (lease.merchant_id, lease.endpoint_id, list(ids))
+            rows = await (await connection.execute(_BODIES, values, binary=True)).fetchall()
+            persons = {customer_id for _, customer_id, _ in rows if customer_id is not None}
+            found = await connection.execute(_ERASED, (lease.merchant_id, list(persons))) if persons else None
+            erased = set() if found is None else {customer_id for (customer_id,) in await found.fetchall()}
+        return {delivery_id: bytes(body) for delivery_id, customer_id, body in rows if customer_id not in erased}
 
     async def skip(self, lease: Lease, deselected: Collection[str] | None = None) -> None:
         """Ends the deliveries to an endpoint that wait: those of these kinds, or all."""
@@ -368,6 +414,17 @@ class DeliveryStore:
                 skipped = (await connection.execute(statement.encode(), values)).rowcount
         async with self.client.turn() as connection:
             await connection.execute(_RECONSIDER, values)
+
+
+async def _endpoints(connection: Connection, merchants: Collection[UUID] | None) -> dict[str, Any]:
+    """Returns the columns of the endpoints of these merchants, or of all, as the parameters of the statements that are
+    given them.
+    """
+    of = "" if merchants is None else "where e.merchant_id = any(%(merchants)s)"
+    rows = await connection.execute(_ENDPOINTS.format(of=of).encode(), {"merchants": list(merchants or ())})
+    names = ("merchant_ids", "endpoint_ids", "versions", "statuses", "sequences")
+    columns = list(zip(*await rows.fetchall(), strict=True)) or [()] * len(names)
+    return {name: list(column) for name, column in zip(names, columns, strict=True)}
 
 
 def _key(lease: Lease) -> dict[str, Any]:
