@@ -40,8 +40,8 @@ _READ: Final = "select {columns} from {table} where merchant_id = %s"
 
 # Writes rows over those with the same key, and leaves out those that are stored so.
 _WRITE: Final = """
-insert into {table} ({columns}) select * from unnest({types}) as r({columns})
-on conflict ({key}) do update set {assignments}
+insert into {table} as t ({columns}) select * from unnest({types}) as r({columns})
+on conflict on constraint {table}_pkey do update set {assignments}
  where ({stored}) is distinct from ({excluded})
 """
 
@@ -109,9 +109,8 @@ class ReadModel(Struct, frozen=True):
             table=self.name,
             columns=", ".join(columns),
             types=", ".join(f"%s::{type_}[]" for _, type_ in self.table.columns),
-            key=", ".join(self.key),
             assignments=", ".join(f"{name} = excluded.{name}" for name in others),
-            stored=", ".join(f"{self.name}.{name}" for name in others),
+            stored=", ".join(f"t.{name}" for name in others),
             excluded=", ".join(f"excluded.{name}" for name in others),
         )
         types = [type_ for _, type_ in self.table.columns]

@@ -16,7 +16,7 @@ from typing import Final
 from uuid import UUID
 
 from msgspec import MsgspecError, Struct
-from psycopg import sql
+from psycopg import IsolationLevel, sql
 
 from ledger.backup.comparison import EXPLAINED_MAX, ChangedOrder, Comparison, LogIncomplete, Wrong, render_streams
 from ledger.domain.customers.events import CustomerErased
@@ -27,6 +27,7 @@ from ledger.journal.inline import Row
 from ledger.journal.reader import LogReader
 from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection, connect
+from ledger.postgres.merchant_transactions import MerchantTransactions
 from ledger.postgres.skip_scan import skip_scan
 from ledger.progress import Progress, unreported
 from ledger.settings import CannotRun
@@ -39,6 +40,8 @@ _LOCKED_S: Final = 0.015
 """How long the head of a merchant is to be locked for a page. Pages become larger or smaller so that it takes that."""
 _AT_ONCE_MAX: Final = 64
 _WAITS: Final = "10s"
+_UNLIMITED: Final = {"statement_timeout": "0", "idle_in_transaction_session_timeout": "0"}
+"""The settings of a session whose snapshot lasts as long as a merchant's log takes."""
 _LOCK: Final = 0x2EB111D
 """An arbitrary number that must never change: two rebuilds at once would change the counters twice."""
 _ERASED: Final = next(topic for topic, kind in CUSTOMERS.topics.items() if kind is CustomerErased)
@@ -60,6 +63,9 @@ _CHANGED: Final = "select distinct stream_id, topic from event where merchant_id
 
 # The merchants of a table that have no log.
 _STRAY: Final = "select value from found where not exists (select from merchant_head h where h.merchant_id = value)"
+_STRAY_ON_CITUS: Final = """
+select distinct t.merchant_id from {table} t left join merchant_head h using (merchant_id) where h.merchant_id is null
+"""
 _REMOVE: Final = "delete from {} where merchant_id = %s"
 _COUNT: Final = "select from {} where merchant_id = %s"
 
@@ -105,9 +111,8 @@ async def rebuild(
     Raises CannotRun: an unknown merchant, another rebuild, or a log that lacks an event or has one that cannot be read;
     KeyUnavailable.
     """
-    async with await connect(url, "ledger-rebuild-snapshot") as connection:
-        await connection.execute("set statement_timeout = 0")
-        await connection.execute("set idle_in_transaction_session_timeout = 0")
+    async with _reading(url) as snapshots:
+        connection = snapshots.connection
         cursor = await connection.execute(_MERCHANTS, {"merchant_id": merchant_id})
         chosen = await cursor.fetchall()
         if merchant_id is not None and not chosen:
@@ -117,17 +122,17 @@ async def rebuild(
                 raise CannotRun(_incomplete(f"merchant {each} has {streams - begun} streams without their first event"))
             if head != events:
                 raise CannotRun(_incomplete(f"merchant {each} has {events} events up to the position {head}"))
-        work = _Work(reader, frozenset(tables), sum(streams for *_, streams, _ in chosen), progress)
+        work = _Work(snapshots, reader, frozenset(tables), sum(streams for *_, streams, _ in chosen), progress)
         try:
             if not writes:
                 for each, *_ in chosen:
-                    await work.merchant(connection, each, None)
+                    await work.merchant(each, None)
                 await work.stray(connection, merchant_id, writes=False)
             else:
                 async with _writing(url) as writer:
                     for each, *_ in chosen:
-                        await work.merchant(connection, each, writer)
-                    await work.stray(writer, merchant_id, writes=True)
+                        await work.merchant(each, writer)
+                    await work.stray(writer.connection, merchant_id, writes=True)
         except LogIncomplete as incomplete:
             raise CannotRun(_incomplete(str(incomplete))) from None
         except (SealBroken, UnknownTopic, MsgspecError) as unread:
@@ -142,35 +147,65 @@ def _incomplete(reason: str) -> str:
 
 
 @asynccontextmanager
-async def _writing(url: str) -> AsyncIterator[Connection]:
-    """Yields the connection that writes. Raises CannotRun while another rebuild runs."""
-    async with await connect(url, "ledger-rebuild", lock_timeout=_WAITS) as connection:
+async def _reading(url: str) -> AsyncIterator[_Session]:
+    """Yields what reads snapshots."""
+    async with (
+        await connect(url, "ledger-rebuild-snapshot") as connection,
+        MerchantTransactions(url, "ledger-rebuild-snapshot", _UNLIMITED) as transactions,
+    ):
+        for name in _UNLIMITED:
+            await connection.execute("select set_config(%s, '0', false)", (name,))
+        await connection.set_isolation_level(IsolationLevel.REPEATABLE_READ)
+        await connection.set_read_only(True)
+        yield _Session(connection, transactions)
+
+
+@asynccontextmanager
+async def _writing(url: str) -> AsyncIterator[_Session]:
+    """Yields what writes. Raises CannotRun while another rebuild runs."""
+    async with (
+        await connect(url, "ledger-rebuild", lock_timeout=_WAITS) as connection,
+        MerchantTransactions(url, "ledger-rebuild", {"lock_timeout": _WAITS}) as transactions,
+    ):
         row = await (await connection.execute("select pg_try_advisory_lock(%s)", (_LOCK,))).fetchone()
         if row != (True,):
             raise CannotRun("another rebuild runs: wait for its end")
-        yield connection
+        yield _Session(connection, transactions)
+
+
+class _Session(Struct, frozen=True):
+    """A connection, and the transactions of one merchant each that are begun by it."""
+
+    connection: Connection
+    transactions: MerchantTransactions
 
 
 class _Work:
     """One run over some merchants."""
 
-    def __init__(self, reader: LogReader, tables: frozenset[str], streams: int, progress: Progress) -> None:
-        self._reader, self._tables, self._progress = reader, tables, progress
+    def __init__(
+        self,
+        snapshots: _Session,
+        reader: LogReader,
+        tables: frozenset[str],
+        streams: int,
+        progress: Progress,
+    ) -> None:
+        self._snapshots, self._reader, self._tables, self._progress = snapshots, reader, tables, progress
         self._streams, self._done = streams, 0
         self._rows: Counter[str] = Counter()
         self._differing: Counter[str] = Counter()
         self._orders: list[ChangedOrder] = []
 
-    async def merchant(self, connection: Connection, merchant_id: UUID, writer: Connection | None) -> None:
+    async def merchant(self, merchant_id: UUID, writer: _Session | None) -> None:
         """Compares the tables of a merchant in a snapshot, and corrects them if there is a writer."""
-        async with connection.transaction():
-            await connection.execute("set transaction isolation level repeatable read, read only")
-            row = await (await connection.execute(
+        async with self._snapshots.transactions.begin(self._snapshots.connection, merchant_id) as snapshot:
+            row = await (await snapshot.execute(
                 "select position from merchant_head where merchant_id = %s", (merchant_id,)
             )).fetchone()  # fmt: skip
             head = 0 if row is None else row[0]
             repair = None if writer is None else _Repair(writer, self._reader, merchant_id, head, self._tables)
-            comparison = Comparison(connection, self._reader, merchant_id, head, self._tables)
+            comparison = Comparison(snapshot, self._reader, merchant_id, head, self._tables)
             async for streams, wrong in comparison.pages():
                 if repair is not None:
                     await repair.write(wrong)
@@ -198,6 +233,8 @@ class _Work:
         for name in sorted(self._tables):
             table = "search_block" if name == LINES else name
             statement = skip_scan(table=table, column="merchant_id", where="true", then=_STRAY)
+            if connection.has_citus:  # it supports no recursion over all merchants
+                statement = _STRAY_ON_CITUS.format(table=table)
             strays = [stray for (stray,) in await (await connection.execute(statement)).fetchall()]
             rows = sql.SQL(_REMOVE if writes else _COUNT).format(sql.Identifier(table))
             for stray in strays:
@@ -213,15 +250,16 @@ class _Repair:
     """Writes what differs of one merchant, under the lock of its head."""
 
     def __init__(
-        self, connection: Connection, reader: LogReader, merchant_id: UUID, head: int, tables: frozenset[str]
+        self, writer: _Session, reader: LogReader, merchant_id: UUID, head: int, tables: frozenset[str]
     ) -> None:
-        self._connection, self._reader, self._merchant_id = connection, reader, merchant_id
+        self._writer, self._reader, self._merchant_id = writer, reader, merchant_id
         self._models = [model for model in READ_MODELS if model.name in tables]
         self._head = head  # up to which the changes below are known
         self._changed: set[UUID] = set()
         self._has_erased = False  # rows that were rendered before may have the person
         self._has_forgotten_counts = False
         self._has_written_customers = False  # which a trigger has counted, as if they were new
+        self._announced: set[str] = set()
         self._at_once = 8
 
     async def write(self, wrong: Sequence[Wrong]) -> None:
@@ -229,9 +267,10 @@ class _Repair:
         at = 0
         while at < len(wrong):
             some = wrong[at : at + self._at_once]
-            async with self._locked() as began:
-                await self._write(some)
+            async with self._locked() as (connection, began):
+                await self._write(connection, some)
             spent = time.perf_counter() - began
+            await self._announce()
             at += len(some)
             await asyncio.sleep(spent)
             self._at_once = max(1, min(_AT_ONCE_MAX, 2 * len(some), int(len(some) * _LOCKED_S / max(spent, 1e-3))))
@@ -249,73 +288,81 @@ class _Repair:
             columns = ", ".join(name for name, _ in tally.TABLE.columns)
             unnested = f"unnest({', '.join(f'%s::{type_}[]' for type_ in types)})"
             rows = f"(select * from {unnested} as r({columns})) as changes"  # noqa: S608 - constants
-            async with self._locked():
-                await self._connection.execute(tally.TABLE.write.format(rows=rows), arrays)
-                await self._connection.execute(_DROP_EMPTY_COUNTERS, (self._merchant_id,))
+            async with self._locked() as (connection, _):
+                await connection.execute(tally.TABLE.write.format(rows=rows), arrays)
+                await connection.execute(_DROP_EMPTY_COUNTERS, (self._merchant_id,))
         if counts_customers or self._has_written_customers:
-            async with self._locked():
-                await self._connection.execute(_COUNT_CUSTOMERS, {"merchant_id": self._merchant_id})
+            async with self._locked() as (connection, _):
+                await connection.execute(_COUNT_CUSTOMERS, {"merchant_id": self._merchant_id})
 
     async def write_rows_of_lines(self, rows: Sequence[Sequence[UUID]], *, counts_again: bool) -> None:
         """Writes rows of lines again, whose lines have these ids, and has lines counted again."""
         if counts_again:
-            async with self._locked():
-                await self._forget_counts()
+            async with self._locked() as (connection, _):
+                await self._forget_counts(connection)
         for ids in rows:
-            async with self._locked():
-                await self._forget_counts()
-                await write_rows_again(self._connection, self._merchant_id, ids)
+            async with self._locked() as (connection, _):
+                await self._forget_counts(connection)
+                await write_rows_again(connection, self._merchant_id, ids)
 
-    async def _forget_counts(self) -> None:
+    async def _announce(self) -> None:
+        """Notifies those who listen for changes of rows that were written. On an ordinary Postgres, triggers do."""
+        while self._announced:
+            channel = self._announced.pop()
+            if self._writer.connection.has_citus:
+                await self._writer.connection.execute("select pg_notify(%s, %s)", (channel, str(self._merchant_id)))
+
+    async def _forget_counts(self, connection: Connection) -> None:
         if not self._has_forgotten_counts:
-            await forget_counts(self._connection, self._merchant_id)
+            await forget_counts(connection, self._merchant_id)
             self._has_forgotten_counts = True
 
     @asynccontextmanager
-    async def _locked(self) -> AsyncIterator[float]:
-        """Locks the merchant's head for a transaction, and yields when it was locked (`time.perf_counter`).
-
-        Notes what has changed before.
+    async def _locked(self) -> AsyncIterator[tuple[Connection, float]]:
+        """Locks the merchant's head for a transaction, and yields its connection, and when the head was locked
+        (`time.perf_counter`). Notes what has changed before.
         """
-        async with self._connection.transaction():
-            row = await (await self._connection.execute(_LOCK_HEAD, (self._merchant_id,))).fetchone()
+        async with self._writer.transactions.begin(self._writer.connection, self._merchant_id) as connection:
+            row = await (await connection.execute(_LOCK_HEAD, (self._merchant_id,))).fetchone()
             began = time.perf_counter()
             assert row is not None, "a merchant's head is never removed"
             if row[0] > self._head:
-                cursor = await self._connection.execute(_CHANGED, (self._merchant_id, self._head))
+                cursor = await connection.execute(_CHANGED, (self._merchant_id, self._head))
                 for stream_id, topic in await cursor.fetchall():
                     self._changed.add(stream_id)
                     self._has_erased = self._has_erased or topic == _ERASED
                 self._head = row[0]
-            yield began
+            yield connection, began
 
-    async def _write(self, wrong: Sequence[Wrong]) -> None:
+    async def _write(self, connection: Connection, wrong: Sequence[Wrong]) -> None:
         changed = [each for each in wrong if self._has_erased or each.stream_id in self._changed]
         fresh = await render_streams(
-            self._reader, self._connection, self._merchant_id, [each.stream_id for each in changed], self._head
+            self._reader, connection, self._merchant_id, [each.stream_id for each in changed], self._head
         )
         for each in changed:
             rows = fresh.get(each.stream_id, {})
             each.rows = {model.name: list(rows[model.name]) for model in self._models if rows.get(model.name)}
             each.lines = None if each.lines is None else list(rows.get(LINES, ()))
         for model in self._models:
-            await self._write_rows(model, wrong)
+            await self._write_rows(connection, model, wrong)
         lines = {each.stream_id: each.lines for each in wrong if each.lines is not None}
         if lines:
-            await self._forget_counts()
+            await self._forget_counts(connection)
             await replace_lines(
-                self._connection, self._merchant_id, lines.keys(), [row for some in lines.values() for row in some]
+                connection, self._merchant_id, lines.keys(), [row for some in lines.values() for row in some]
             )
 
-    async def _write_rows(self, model: ReadModel, wrong: Sequence[Wrong]) -> None:
+    async def _write_rows(self, connection: Connection, model: ReadModel, wrong: Sequence[Wrong]) -> None:
         rows = [row for each in wrong for row in each.rows.get(model.name, ())]
         due = {model.key_of(row) for row in rows}
         surplus = [row for each in wrong for row in each.surplus.get(model.name, ()) if model.key_of(row) not in due]
         if surplus:  # first: a missing row may have another key that one of these has
-            await self._connection.execute(*model.remove(surplus))
+            await connection.execute(*model.remove(surplus))
         if rows:
-            await self._connection.execute(*model.write(rows))
+            await connection.execute(*model.write(rows))
+        if model.table.announced_as and (rows or surplus):
+            self._announced.add(model.table.announced_as)
         if model.table is customers.TABLE and (rows or surplus):
             self._has_written_customers = True
             if rows:  # a trigger for earlier releases may have changed what was written
-                await self._connection.execute(*model.write(rows))
+                await connection.execute(*model.write(rows))

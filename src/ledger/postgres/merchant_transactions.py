@@ -26,53 +26,88 @@ from ledger.postgres.connection import Connection, connect_as
 from ledger.postgres.shards import HOLD, WRITE_TO_SHARDS, Shard, Shards, read_shards
 from ledger.postgres.silent_servers import has_ended
 
-_LOCK_TIMEOUT: Final = "1s"
-
 # Whether the coordinator knows a shard on a node.
 _IS_ON_NODE: Final = "select from pg_dist_placement where shardid = %s and groupid = %s"
+
+# What the views of this schema select.
+_VIEWS: Final = """
+select relname, rtrim(pg_get_viewdef(oid), ';') from pg_class
+ where relkind = 'v' and relnamespace = current_schema()::regnamespace
+"""
+
+# Changes the settings of a session.
+_SET: Final = "select set_config(name, value, false) from unnest(%s::text[], %s::text[]) as s(name, value)"
+
+_USUAL: Final[Mapping[str, str]] = {}
 
 Values = Sequence[Any] | Mapping[str, Any]
 
 
 class ShardConnection(Connection):
-    """A connection to a node. Its statements are for the tables of `shard`. `url` names its server."""
+    """A connection to a node. Its statements are for the tables of `shard`. `url` names its server.
+
+    Views are of tables of all nodes: in the place of each one is what it selects, which `views` has by their names.
+    """
 
     def __init__(self, pgconn: PGconn, row_factory: AsyncRowFactory[Any] = tuple_row) -> None:
         super().__init__(pgconn, row_factory)
         self.shard: Shard | None = None
         self.url = ""
+        self.views: Mapping[str, str] = {}
         self.cursor_factory = _ShardCursor
+        self.server_cursor_factory = _ShardServerCursor
+
+    def on_shard(self, query: Query) -> bytes:
+        """Returns a statement for the tables of the shard."""
+        text = query.as_string(self) if isinstance(query, Composable) else query
+        assert isinstance(text, str), "the statements of the program are texts"
+        if self.shard is None:
+            return text.encode()
+        for view, selected in self.views.items():
+            text = text.replace(f" from {view} ", f" from ({selected}) as {view} ")
+        return self.shard.statement(text).encode()
 
 
 class _ShardCursor(psycopg.AsyncCursor[Any]):
     async def execute(
         self, query: Query, params: Params | None = None, *, prepare: bool | None = None, binary: bool | None = None
     ) -> Self:
-        return await super().execute(self._on_shard(query), params, prepare=prepare, binary=binary)
+        return await super().execute(_on_shard(self.connection, query), params, prepare=prepare, binary=binary)
 
     async def executemany(self, query: Query, params_seq: Any, *, returning: bool = False) -> None:
-        await super().executemany(self._on_shard(query), params_seq, returning=returning)
+        await super().executemany(_on_shard(self.connection, query), params_seq, returning=returning)
 
-    def _on_shard(self, query: Query) -> bytes:
-        assert isinstance(self.connection, ShardConnection), "it has no cursor of another kind"
-        shard = self.connection.shard
-        text = query.as_string(self.connection) if isinstance(query, Composable) else query
-        assert isinstance(text, str), "the statements of the program are texts"
-        return (text if shard is None else shard.statement(text)).encode()
+
+class _ShardServerCursor(psycopg.AsyncServerCursor[Any]):
+    async def execute(
+        self, query: Query, params: Params | None = None, *, binary: bool | None = None, **kwargs: Any
+    ) -> Self:
+        return await super().execute(_on_shard(self.connection, query), params, binary=binary, **kwargs)
+
+
+def _on_shard(connection: psycopg.AsyncConnection[Any], query: Query) -> bytes:
+    assert isinstance(connection, ShardConnection), "no other connection has these cursors"
+    return connection.on_shard(query)
 
 
 class MerchantTransactions:
     """One task's connections for transactions of one merchant each.
 
-    `url` names the database; on Citus, its coordinator. A connection to a node is opened when it is first needed. Call
-    `stop` at the end.
+    `url` names the database; on Citus, its coordinator. A connection to a node is opened when it is first needed, with
+    these `settings` of the session beside the usual ones. Use it in an `async with` block, or call `stop` at the end.
     """
 
-    def __init__(self, url: str, name: str, *, lock_timeout: str = _LOCK_TIMEOUT) -> None:
-        self._url, self._name, self._lock_timeout = url, name, lock_timeout
+    def __init__(self, url: str, name: str, settings: Mapping[str, str] = _USUAL) -> None:
+        self._url, self._name, self._settings = url, name, settings
         self._shards: Shards | None = None
         self._is_read = False
         self._nodes: dict[int, ShardConnection] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
 
     async def stop(self) -> None:
         """Disconnects from the nodes."""
@@ -82,7 +117,8 @@ class MerchantTransactions:
 
     @asynccontextmanager
     async def begin(self, connection: Connection, merchant_id: UUID) -> AsyncIterator[Connection]:
-        """Yields the connection for a transaction, which ends with the block and has the isolation of `connection`.
+        """Yields the connection for a transaction, which ends with the block. It has the isolation of `connection`, and
+        writes nothing if that is to write nothing.
 
         `connection` is one to the database of `url`, outside a transaction. Raises psycopg.Error; CannotConnectNow if
         the merchant's shard has just moved to another node: nothing is written then.
@@ -93,8 +129,7 @@ class MerchantTransactions:
                 yield connection
             return
         try:
-            node = await self._node(shard, connection.isolation_level)
-            node.shard = shard
+            node = await self._node(shard, connection)
             async with node.transaction():
                 await self._hold(shard, node, connection)
                 yield node
@@ -129,24 +164,35 @@ class MerchantTransactions:
             self._is_read = True
         return None if self._shards is None else self._shards.of(merchant_id.bytes)
 
-    async def _node(self, shard: Shard, isolation: IsolationLevel | None) -> ShardConnection:
+    async def _node(self, shard: Shard, connection: Connection) -> ShardConnection:
         node = self._nodes.get(shard.node)
         if node is not None and (has_ended(node) or node.url != shard.url):
             await node.close()
             node = None
         if node is None:
-            node = await connect_as(ShardConnection, shard.url, self._name, lock_timeout=self._lock_timeout)
-            node.url = shard.url
-            self._nodes[shard.node] = node
+            node = await connect_as(ShardConnection, shard.url, self._name)
+            self._nodes[shard.node], node.url = node, shard.url
             await node.execute(WRITE_TO_SHARDS)
-            await node.set_isolation_level(isolation)
+            await node.execute(_SET, (list(self._settings), list(self._settings.values())))
+            node.views = dict(await (await node.execute(_VIEWS)).fetchall())
+        node.shard = shard
+        await node.set_isolation_level(connection.isolation_level)
+        await node.set_read_only(connection.read_only)
         return node
 
     async def _hold(self, shard: Shard, node: ShardConnection, coordinator: Connection) -> None:
-        """Holds the shard where it is until the transaction ends. Raises CannotConnectNow if it is on another node."""
-        await node.execute(HOLD.format(shard=shard.id))
-        if node.isolation_level not in {None, IsolationLevel.READ_COMMITTED}:
-            # The snapshot may be older than the hold, and show the shard where it was. From now on it moves no more.
+        """Holds the shard where it is until the transaction ends. Raises CannotConnectNow if it is on another node.
+
+        A transaction that only reads one snapshot holds nothing: what it reads stays as it is, and a move that waited
+        for it would keep every commit to the shard waiting.
+        """
+        is_snapshot = node.isolation_level not in {None, IsolationLevel.READ_COMMITTED}
+        if is_snapshot and node.read_only:
+            await node.execute("select 1")
+        else:
+            await node.execute(HOLD.format(shard=shard.id))
+        if is_snapshot:
+            # It may be older than the hold, and show the shard where it was. The coordinator is asked behind both.
             found = await coordinator.execute(_IS_ON_NODE, (shard.id, shard.node))
             if await found.fetchone() is None:
                 raise psycopg.errors.CannotConnectNow(f"the shard {shard.id} is on another server now")

@@ -46,7 +46,7 @@ select set_config('citus.enable_manual_changes_to_shards', 'on', false),
 no plan of Citus.
 """
 
-_NAMED: Final = r'\b(from|join|into|update|on constraint)\s+("?)({tables})(_pkey)?\2(?![\w"])'
+_NAMED: Final = r'(?i)\b((?:from|join|into|update|on constraint)[\s(]+)("?)({tables})(_pkey)?\2(?![\w"])'
 _WORDS: Final = struct.Struct("<4I")
 _MASK: Final = 0xFFFFFFFF
 _SIGN: Final = 0x80000000
@@ -77,7 +77,7 @@ class Shard(Struct, frozen=True, eq=False):
 @lru_cache(maxsize=4096)
 def _on_shard(shard: Shard, text: str) -> str:
     named = re.compile(_NAMED.format(tables="|".join(shard.ids)))
-    return named.sub(lambda found: f"{found[1]} {found[3]}{found[4] or ''}_{shard.ids[found[3]]}", text)
+    return named.sub(lambda found: f"{found[1]}{found[3]}{found[4] or ''}_{shard.ids[found[3]]}", text)
 
 
 async def read_shards(connection: psycopg.AsyncConnection[Any], url: str) -> Sequence[Shard]:
