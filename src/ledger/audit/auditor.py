@@ -130,7 +130,7 @@ def audit(
     saved: SavedCheckpoints | None = None,
     progress: Progress = unreported,
 ) -> Report:
-    """Audits a merchant, or all of them, by so many processes, and returns what it found.
+    """Audits a merchant, or all of them, by so many processes, on Citus by one, and returns what it found.
 
     `url` is of a role that reads every table but the vault, whose role the settings have. `saved` are the checkpoints
     outside the database: read them before, so that the snapshot has what they have; None leaves them out. Raises
@@ -139,7 +139,8 @@ def audit(
     began = time.monotonic()
     with ExitStack() as stack:
         connection, snapshot = stack.enter_context(take_snapshot(url))
-        heads = dict(connection.execute(_HEADS, binary=True).fetchall())
+        workers = 1 if snapshot.is_divided else workers
+        heads = dict(connection.execute(_HEADS, binary=True).fetchall())  # of all nodes: their moments begin here
         if merchant_id is not None:
             if merchant_id not in heads:
                 raise CannotRun(f"there is no merchant {merchant_id}: `ledger merchants list` shows them")

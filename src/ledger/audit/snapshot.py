@@ -16,6 +16,7 @@ from psycopg.types.numeric import Int4BinaryLoader, Int8BinaryLoader
 from psycopg.types.string import ByteaBinaryLoader
 
 from ledger.postgres.connection import connect_arguments, session_settings
+from ledger.postgres.distribution import is_distributed
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -28,6 +29,8 @@ _SETTINGS: Final = session_settings(
     plan_cache_mode="auto",
 )
 _SET: Final = "select set_config(name, value, false) from unnest(%s::text[], %s::text[]) as s(name, value)"
+# One transaction on each node of Citus, so that what is read of a merchant is of one moment.
+_ONE_TRANSACTION_A_NODE: Final = "set citus.max_adaptive_executor_pool_size = 1"
 _BEGIN: Final = "begin isolation level repeatable read read only"
 _EXPORT: Final = "select pg_export_snapshot(), now()"
 _JOIN: Final = sql.SQL("set transaction snapshot {}")
@@ -45,10 +48,15 @@ _names: Final = count()
 
 
 class Snapshot(Struct, frozen=True):
-    """One moment of a database: the name under which other connections join it, and its time."""
+    """One moment of a database: the name under which other connections join it, and its time.
+
+    If Citus divides the database, each merchant is seen at one moment, soon after that time, and `is_divided`: no other
+    connection sees the same.
+    """
 
     name: str
     at: datetime
+    is_divided: bool
 
 
 @contextmanager
@@ -60,7 +68,8 @@ def take_snapshot(url: str) -> Iterator[tuple[Connection, Snapshot]]:
     with _connected(url) as connection:
         row = connection.execute(_EXPORT).fetchone()
         assert row is not None, "a snapshot has a name"
-        yield connection, Snapshot(*row)
+        name, at = row
+        yield connection, Snapshot(name, at, is_distributed(connection))
 
 
 @contextmanager
@@ -75,6 +84,8 @@ def join_snapshot(url: str, snapshot: Snapshot) -> Iterator[Connection]:
 def _connected(url: str) -> Iterator[Connection]:
     with psycopg.connect(url, **connect_arguments("ledger-audit")) as connection:
         connection.execute(_SET, (list(_SETTINGS), list(_SETTINGS.values())))
+        if is_distributed(connection):
+            connection.execute(_ONE_TRANSACTION_A_NODE)
         connection.execute(_BEGIN)
         yield connection
         connection.execute("rollback")
