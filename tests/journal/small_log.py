@@ -41,6 +41,19 @@ def writer_kind() -> type[Writer | ShardWriters]:
     return ShardWriters if os.environ.get("LEDGER_TEST_CITUS") else Writer
 
 
+def end_sessions(name: str) -> str:
+    """Returns the statement that ends the sessions of this name, on every node if the tests run on Citus. Its row is
+    how many there were.
+    """
+    end = (
+        "select count(pg_terminate_backend(pid)) from pg_stat_activity"
+        f" where application_name = '{name}' and datname = current_database()"
+    )
+    if not os.environ.get("LEDGER_TEST_CITUS"):
+        return end
+    return f"select sum(result::int)::int from run_command_on_all_nodes($${end}$$)"
+
+
 def create_seen(url: str) -> None:
     """Creates the small read model, distributed as the log is if the tests run on Citus."""
     with psycopg.connect(url, autocommit=True) as connection:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from tests.journal.small_log import SEEN, assert_log_is_whole, command, open_log
+from tests.journal.small_log import SEEN, assert_log_is_whole, command, open_log, open_writer
 from uuid_utils.compat import uuid7
 
 from ledger.journal.commit.large_commits import LargeCommits
+from ledger.journal.commit.shard_writers import ShardWriters
 from ledger.journal.commit.writer import Writer
 from ledger.postgres.faults import DatabaseUnavailable
 
@@ -16,10 +17,10 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_writer_that_has_ended_is_replaced(log_url: str) -> None:
-    merchant, made = open_log(log_url), list[Writer]()
+    merchant, made = open_log(log_url), list[Writer | ShardWriters]()
 
-    def new_writer() -> Writer:
-        made.append(Writer(log_url, [SEEN]))
+    def new_writer() -> Writer | ShardWriters:
+        made.append(open_writer(log_url))
         return made[-1]
 
     large = LargeCommits(new_writer)

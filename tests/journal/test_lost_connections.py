@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from campaigns.chaos.proxy import SYNC, Wire, never, proxied
 from structlog.testing import capture_logs
+from tests.citus_server import ON_ONE_SERVER
 from tests.journal.small_log import SEEN, assert_log_is_whole, command, fetch, open_log
 from tests.metric_values import metric_value
 from uuid_utils.compat import uuid7
@@ -24,7 +25,7 @@ from ledger.postgres import connection as connections
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.postgres.pipeline import Pipeline
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, ON_ONE_SERVER]
 
 CUTS = 60
 

@@ -16,6 +16,7 @@ import pytest
 from campaigns.chaos.proxy import SYNC, Wire, proxied
 from psycopg import sql
 from structlog.testing import capture_logs
+from tests.citus_server import ON_ONE_SERVER
 from tests.journal.small_log import SEEN, assert_log_is_whole, command, fetch, open_log
 from tests.metric_values import metric_value
 from uuid_utils.compat import uuid7
@@ -29,7 +30,7 @@ from ledger.postgres.connection import Connection
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.postgres.pipeline import Rows
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, ON_ONE_SERVER]
 
 PATIENCE_S = 60
 

@@ -8,6 +8,7 @@ import time
 import pytest
 from campaigns.chaos.proxy import Proxy, proxied
 from structlog.testing import capture_logs
+from tests.citus_server import ON_ONE_SERVER
 from tests.journal.small_log import SEEN, command, fetch, open_log
 from tests.servers import address_of, naming
 from tests.standbys import without_standby
@@ -23,7 +24,7 @@ from ledger.postgres.listener import Listener
 from ledger.postgres.silent_servers import WatchedConnection, cut_if_silent
 from projections.lists.pool import ListPool
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, ON_ONE_SERVER]
 
 PATIENCE_S = 20
 SILENT_S = 0.3

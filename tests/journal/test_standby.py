@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 from structlog.testing import capture_logs
+from tests.citus_server import ON_ONE_SERVER
 from tests.journal.small_log import SEEN, assert_log_is_whole, command, fetch, open_log
 from tests.standbys import lose_standby, regain_standby, until_waiting, waiting_backends, without_standby
 from uuid_utils.compat import uuid7
@@ -27,7 +28,7 @@ from ledger.postgres.connection import (
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.postgres.replication import wait_for_standbys
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, ON_ONE_SERVER]
 
 ANSWER_S = 0.2
 EVENTS = "select count(*) from event"

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import psycopg
 import pytest
+from tests.citus_server import ON_ONE_SERVER
 from tests.journal.small_log import SEEN, assert_log_is_whole, command, fetch, open_log
 from uuid_utils.compat import uuid7
 
@@ -19,7 +20,7 @@ from ledger.journal.commit.writer import Writer
 from ledger.postgres.connection import Connection, QueryTimeout
 from ledger.postgres.faults import DatabaseUnavailable
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, ON_ONE_SERVER]
 
 NEVER_S = 1000.0
 

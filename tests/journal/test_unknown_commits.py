@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from campaigns.chaos.proxy import proxied
 from structlog.testing import capture_logs
+from tests.citus_server import ON_ONE_SERVER
 from tests.journal.small_log import SEEN, assert_log_is_whole, command, fetch, open_log
 from tests.metric_values import metric_value
 from uuid_utils.compat import uuid7
@@ -21,7 +22,7 @@ from ledger.postgres.connection import Connection
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.postgres.silent_servers import abort_connection
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, ON_ONE_SERVER]
 
 SOCKET_CLOSED = psycopg.OperationalError("connection socket closed")
 """psycopg raises this by itself while the connection still counts as good."""

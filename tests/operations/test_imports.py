@@ -9,6 +9,8 @@ import msgspec
 import psycopg
 import pytest
 from psycopg import AsyncConnection
+from tests.citus.shards import place_of
+from tests.journal.small_log import fetch
 from tests.operations.conftest import Open, an_order, by_card, register
 
 from api.products.bulk_import import parse_import
@@ -22,7 +24,7 @@ from ledger.postgres.faults import DatabaseUnavailable
 
 pytestmark = pytest.mark.anyio
 
-_COUNT = "select (select count(*) from product), (select count(*) from event where topic like 'product%')"
+_COUNT = "select (select count(*) from product), (select count(*) from event where topic like 'product%%')"
 _WRITER_WAITS = """
 select pid from pg_stat_activity
  where datname = current_database() and application_name in ('ledger-writer', 'ledger-large-commits') and wait_event_type = 'Lock'
@@ -41,28 +43,30 @@ def some(count: int, name: str = "Café") -> list[ProductInput]:
 async def test_an_import_that_the_database_cuts_off_leaves_nothing_and_may_be_repeated(
     ledger: Ledger, merchant: Actor, database_url: str, count: int
 ):
-    async with await AsyncConnection.connect(database_url, autocommit=True) as other:
+    server, table = place_of(database_url, merchant.merchant_id, "product")
+    async with await AsyncConnection.connect(server, autocommit=True) as other:
         async with other.transaction():
-            await other.execute("lock table product in exclusive mode")
+            await other.execute(f"lock table {table} in exclusive mode")
             importing = asyncio.create_task(import_products(ledger, merchant, some(count)))
-            await _end_waiting_writer(database_url)
+            await _end_waiting_writer(server)
             with pytest.raises(DatabaseUnavailable):
                 await importing
-        assert await (await other.execute(_COUNT)).fetchone() == (0, 0)
+        assert fetch(database_url, _COUNT) == [(0, 0)]
         result = await import_products(ledger, merchant, some(count))
         assert (result.created, result.updated, result.failed) == (count, 0, ())
-        assert await (await other.execute(_COUNT)).fetchone() == (count, count)
+        assert fetch(database_url, _COUNT) == [(count, count)]
 
 
 async def test_orders_of_other_merchants_do_not_wait_behind_a_large_import(
     ledger: Ledger, merchant: Actor, database_url: str
 ):
     neighbour = await register(ledger)
-    async with await AsyncConnection.connect(database_url, autocommit=True) as other:
+    server, table = place_of(database_url, merchant.merchant_id, "product")
+    async with await AsyncConnection.connect(server, autocommit=True) as other:
         async with other.transaction():
-            await other.execute("lock table product in exclusive mode")
+            await other.execute(f"lock table {table} in exclusive mode")
             importing = asyncio.create_task(import_products(ledger, merchant, some(STREAMS_MIN)))
-            await _waiting_writer(database_url)
+            await _waiting_writer(server)
             own = asyncio.create_task(create_order(ledger, merchant, an_order("own", by_card())))
             await create_order(ledger, neighbour, an_order("other", by_card()))
             assert not importing.done()
@@ -96,7 +100,7 @@ async def _end_waiting_writer(database_url: str) -> None:
     """Ends the connection of the writer once it waits for a lock."""
     waiting = await _waiting_writer(database_url)
     async with await AsyncConnection.connect(database_url, autocommit=True) as operator:
-        await operator.execute("select pg_terminate_backend(%s)", waiting)
+        await operator.execute("select pg_terminate_backend(%s::int)", waiting)
 
 
 async def test_imports_through_two_processes_end_with_one_of_them_whole(

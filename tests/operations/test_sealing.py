@@ -140,7 +140,8 @@ async def copied(database_url: str, sealed_from: int, to: int) -> None:
     """
     with psycopg.connect(database_url, autocommit=True) as connection:
         query = """update event e set data = f.data from event f
-                    where f.topic = 'customer-created.v1' and e.topic = f.topic and f.position = %s and e.position = %s"""
+                    where f.merchant_id = e.merchant_id and f.topic = 'customer-created.v1' and e.topic = f.topic
+                      and f.position = %s and e.position = %s"""
         assert connection.execute(query, (sealed_from, to)).rowcount == 1
 
 
@@ -166,7 +167,8 @@ async def test_a_data_key_that_is_moved_to_another_customer_does_not_open(
     await create_order(ledger, merchant, an_order("2", customer=XOCHITL))
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute(
-            "update data_key d set wrapped = o.wrapped from data_key o where o.customer_id <> d.customer_id"
+            "update data_key d set wrapped = o.wrapped from data_key o"
+            " where o.merchant_id = d.merchant_id and o.customer_id <> d.customer_id"
         )
     other = await open_another()
     with pytest.raises(SealBroken):

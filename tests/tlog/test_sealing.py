@@ -220,7 +220,7 @@ def _killed_after(database_url: str, step: Any) -> Any:
     async def killed(connection: Any, *arguments: Any, **options: Any) -> Any:
         done = await step(connection, *arguments, **options)
         await asyncio.to_thread(
-            execute, database_url, "select pg_terminate_backend(%s, 5000)", connection.info.backend_pid
+            execute, database_url, "select pg_terminate_backend(%s::int, 5000)", connection.info.backend_pid
         )
         return done
 
