@@ -78,7 +78,7 @@ openapi-tools:
 citus: $(TOOLS)
 	$(BIN)/python -m campaigns.citus
 	$(BIN)/python -m pytest -m long tests/citus
-	LEDGER_TEST_CITUS=1 $(BIN)/python -m pytest tests/recorder
+	LEDGER_TEST_CITUS=1 $(BIN)/python -m pytest tests/recorder tests/journal tests/operations
 
 # The environment is created once: a stamp is older than its lock only after the lock has changed. Running needs less than
 # half of what testing needs, so the tools are installed for the targets that use them. The project's own package is built
