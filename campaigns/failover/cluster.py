@@ -262,7 +262,9 @@ class Cluster:
     def _make_again(self) -> None:
         """Has each standby that does not follow the primary made from it."""
         with suppress(psycopg.Error, Unhealthy), psycopg.connect(self.leader().url, autocommit=True) as connection:
-            following = {name for (name,) in connection.execute("select application_name from pg_stat_replication")}
+            # One whose log has gone another way connects again and again, and never streams.
+            streams = "select application_name from pg_stat_replication where state = 'streaming'"
+            following = {name for (name,) in connection.execute(streams)}
             for node in self.nodes:
                 if node is not self.leader() and node.name not in following:
                     show(f"  {node.name} does not come back, and is made again")
