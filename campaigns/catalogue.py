@@ -41,6 +41,12 @@ CAMPAIGNS: Final = {
             "campaigns.failover.command",
         ),
         Campaign(
+            "citus-kills",
+            "nothing acknowledged is lost, doubled or stuck while nodes of Citus and parts of the service are killed",
+            "three minutes",
+            "campaigns.citus.kills",
+        ),
+        Campaign(
             "rolling-upgrade",
             "the former release and this one, with clocks apart, serve the same merchants on one database without a fault",
             "five minutes",

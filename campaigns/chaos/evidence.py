@@ -47,12 +47,7 @@ select idempotency_key, amount, authorized, captured + coalesce((
   decline_code is not null from sandbox_charge b where merchant_id = %s and decline_code is distinct from 'FENCED'
 """
 _NOW = "select now()"
-_VAULT = """
-select payment_method_id, settled and not exists (
-    select 1 from data_key k where k.merchant_id = v.merchant_id and k.customer_id = v.customer_id
-       and k.destroyed_at is not null and k.forgotten_at is null)
-  from vault_card v where merchant_id = %s
-"""
+_VAULT = "select payment_method_id, customer_id, settled from vault_card where merchant_id = %s"
 _UNFINISHED = """
 select customer_id from data_key where merchant_id = %s and destroyed_at is not null and forgotten_at is null
 """
@@ -158,6 +153,8 @@ async def _merchant(connection: Connection, merchant_id: UUID, head: int) -> Mer
     log = await whole_log(reader, connection, merchant_id)
     claims = await (await connection.execute(_CLAIMS, (merchant_id,))).fetchall()
     book = await (await connection.execute(_BOOK, (merchant_id,))).fetchall()
+    unfinished = {id_ for (id_,) in await (await connection.execute(_UNFINISHED, (merchant_id,))).fetchall()}
+    saved = await (await connection.execute(_VAULT, (merchant_id,))).fetchall()
     now = await (await connection.execute(_NOW)).fetchone()
     assert now is not None, "there is always a now"
     return MerchantEvidence(
@@ -167,8 +164,8 @@ async def _merchant(connection: Connection, merchant_id: UUID, head: int) -> Mer
         log=log,
         claims={(ClaimKind(kind), key): stream_id for kind, key, stream_id in claims},
         rows=await stored(connection, merchant_id),
-        vault=dict(await (await connection.execute(_VAULT, (merchant_id,))).fetchall()),
-        unfinished={id_ for (id_,) in await (await connection.execute(_UNFINISHED, (merchant_id,))).fetchall()},
+        vault={method: settled and customer not in unfinished for method, customer, settled in saved},
+        unfinished=unfinished,
         book={key: _booked(key, amounts, declined=declined) for key, *amounts, declined in book},
     )
 

@@ -4,5 +4,6 @@ In reading order:
 
 - `build`: the extension beside a copy of the embedded Postgres, in a cache of this machine.
 - `cluster`: a coordinator and two workers on Unix sockets, and databases that all of them have.
+- `kills`: the campaign that kills its nodes, and parts of a service on them, under load.
 - `__main__`: `python -m campaigns.citus` builds it, or says in one line why it cannot be built here.
 """

@@ -42,9 +42,10 @@ _NEXT_ACTIONS = (None, None, "capture", "cancel", "refund")
 """What a merchant does next with an order, if anything."""
 _UNDER_WAY = {"PROCESSING", "CANCELLATION_REQUESTED", "REFUND_PROCESSING"}
 
+# Citus reads no rows without a column.
 _OPEN = """
-select exists (select from payment_order where call_deadline_at is not null)
-    or exists (select from due_time where due_at <= now()) or exists (select from public_jobs.procrastinate_jobs)
+select exists (select 1 from payment_order where call_deadline_at is not null)
+    or exists (select 1 from due_time where due_at <= now()) or exists (select 1 from public_jobs.procrastinate_jobs)
 """
 
 
