@@ -74,6 +74,7 @@ _WORKER: Final = Counter(
         "ledger-feed": 1,
         "ledger-deliveries": 1,
         "ledger-delivery-outcomes": 1,
+        "ledger-delivery-persons": 1,  # on Citus alone
     }
 )
 
