@@ -2826,6 +2826,22 @@ STANDBY: Final = (
         (_ALL_CUT,),
     ),
     Mutant(
+        "silent-server-that-ended-a-connection-before",
+        "a connection that a server ended long ago does not keep a frozen one from being left",
+        "src/ledger/postgres/silent_servers.py",
+        "and not each.is_over]",
+        "and not each.closed]",
+        ("tests/journal/test_silent_servers.py::test_a_connection_that_the_server_ended_long_ago_is_no_answer",),
+    ),
+    Mutant(
+        "silent-server-heard-by-a-time-out",
+        "a wait for notifications that ends without one is no answer of a frozen server",
+        "src/ledger/postgres/silent_servers.py",
+        "        result = await super().wait(gen, interval, timeout)\n        self._heard_s = time.monotonic()",
+        "        self._heard_s = time.monotonic()\n        result = await super().wait(gen, interval, timeout)",
+        ("tests/journal/test_silent_servers.py::test_a_listener_that_waits_for_nothing_hears_nothing",),
+    ),
+    Mutant(
         "answers-that-a-stopped-process-has-not-read",
         "a process that was stopped takes no server for silent whose answers it has not read yet",
         "src/ledger/postgres/silent_servers.py",

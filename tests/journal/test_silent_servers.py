@@ -109,6 +109,17 @@ async def test_an_answer_that_has_arrived_and_is_not_read_is_one(log_url: str) -
         assert idle.closed
 
 
+async def test_a_connection_that_the_server_ended_long_ago_is_no_answer(log_url: str) -> None:
+    async with await connect(log_url, "test") as ended, await connect(log_url, "test") as idle:
+        async with await connect(log_url, "test") as other:
+            answer = await other.execute("select pg_terminate_backend(%s, 5000)", (ended.info.backend_pid,))
+            assert await answer.fetchone() == (True,)
+        await asyncio.sleep(2 * SILENT_S)
+        assert silent_servers._has_unread(ended)
+        assert cut_if_silent(idle)
+        assert idle.closed
+
+
 async def test_a_listener_that_waits_for_nothing_hears_nothing(log_url: str) -> None:
     async with await connect(log_url, "test") as listening, await connect(log_url, "test") as asked:
         await listening.execute("listen nothing")

@@ -36,6 +36,9 @@ SILENT_S: Final = 11.0
 errors would have arrived.
 """
 
+_CLOSED_BY_SERVER: Final = getattr(select, "POLLRDHUP", 0)  # Linux has it; elsewhere POLLHUP says it
+_OVER: Final = _CLOSED_BY_SERVER | select.POLLHUP | select.POLLERR
+
 WAIT_INTERVAL_S: Final = 0.1
 """psycopg's own pause between looks at an interrupt."""
 
@@ -69,6 +72,13 @@ class WatchedConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
         """Records that the server has answered."""
         self._heard_s = time.monotonic()
 
+    @property
+    def is_over(self) -> bool:
+        """Whether either side has closed the connection. One that nothing has used since the server ended it, perhaps
+        long ago, has something unread, which is no answer of now.
+        """
+        return self.closed or bool(_polled(self) & _OVER)
+
     def is_silent_since(self, since_s: float) -> bool:
         """Returns whether the server has answered nothing since then (seconds of the monotonic clock). An answer that
         has arrived and is not read yet is one.
@@ -98,7 +108,7 @@ def cut_if_silent(connection: psycopg.AsyncConnection[Any]) -> bool:
     if not isinstance(connection, WatchedConnection) or connection.closed:
         return False
     since_s = time.monotonic() - SILENT_S
-    theirs = [each for each in _open if each.server == connection.server and not each.closed]
+    theirs = [each for each in _open if each.server == connection.server and not each.is_over]
     if not all(each.is_silent_since(since_s) for each in theirs):
         return False
     for each in theirs:
@@ -121,6 +131,11 @@ def has_ended(connection: psycopg.AsyncConnection[Any]) -> bool:
 
 
 def _has_unread(connection: psycopg.AsyncConnection[Any]) -> bool:
-    unread = select.poll()
-    unread.register(connection.fileno(), select.POLLIN)
-    return bool(unread.poll(0))
+    return bool(_polled(connection))
+
+
+def _polled(connection: psycopg.AsyncConnection[Any]) -> int:
+    """Returns what has arrived on a connection: poll's flags."""
+    arrived = select.poll()
+    arrived.register(connection.fileno(), select.POLLIN | _CLOSED_BY_SERVER)
+    return sum(flags for _, flags in arrived.poll(0))
