@@ -36,7 +36,7 @@ SILENT_S: Final = 11.0
 errors would have arrived.
 """
 
-_CLOSED_BY_SERVER: Final = getattr(select, "POLLRDHUP", 0)  # Linux has it; elsewhere POLLHUP says it
+_CLOSED_BY_SERVER: Final = getattr(select, "POLLRDHUP", 0)  # of Linux; elsewhere it is POLLHUP
 _OVER: Final = _CLOSED_BY_SERVER | select.POLLHUP | select.POLLERR
 
 WAIT_INTERVAL_S: Final = 0.1
