@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
+import psycopg
 import pytest
 from campaigns.chaos.proxy import Proxy, proxied
 from structlog.testing import capture_logs
@@ -155,3 +156,15 @@ def _stop(proxy: Proxy) -> int:
     """Loses an answer, and forwards nothing more."""
     proxy.flowing.clear()
     return 0
+
+
+async def test_two_statements_that_notice_it_at_the_same_moment_report_it_once(log_url: str) -> None:
+    async with await connect(log_url, "test") as one, await connect(log_url, "test") as other:
+        statements = [asyncio.create_task(each.execute("select pg_sleep(60)")) for each in (one, other)]
+        await asyncio.sleep(2 * SILENT_S)
+        with capture_logs() as lines:
+            assert cut_if_silent(one)
+            assert cut_if_silent(other)
+        assert [line["connections"] for line in lines] == [2]
+        ended = await asyncio.gather(*statements, return_exceptions=True)
+        assert [type(each) for each in ended] == [psycopg.OperationalError] * 2

@@ -103,12 +103,14 @@ _open: Final[WeakSet[WatchedConnection]] = WeakSet()
 
 def cut_if_silent(connection: psycopg.AsyncConnection[Any]) -> bool:
     """Cuts all connections to the server of this one, whose statement is unanswered for SILENT_S, if the server has
-    answered nothing on any of them since. Returns whether it has cut them.
+    answered nothing on any of them since. Returns whether they are cut.
     """
     if not isinstance(connection, WatchedConnection) or connection.closed:
         return False
     since_s = time.monotonic() - SILENT_S
     theirs = [each for each in _open if each.server == connection.server and not each.is_over]
+    if not theirs:
+        return True  # another statement's look has just cut them all, and the tasks that wait have not run since
     if not all(each.is_silent_since(since_s) for each in theirs):
         return False
     for each in theirs:
