@@ -18,12 +18,13 @@ from api import operation
 from api.decoding.query import described_parameters, parse_parameters, parse_text, parse_whole
 from api.decoding.types import TEXT_MAX
 from api.errors import conflicting, invalid
+from api.fields.event_kinds import parse_kinds
 from api.http.dependencies import Dependencies
 from api.http.endpoint import EVENTS, ScopedOperation
 from api.http.request import ApiRequest
 from api.operation import ANY, Json, OperationSpec, codes_of
 from api.response import ApiResponse
-from ledger.domain.public_events.kinds import PATTERNS, kinds_of, unknown_patterns
+from ledger.domain.public_events.kinds import PATTERNS
 from ledger.operations.context.event_feed import FeedBehind
 from projections.events.bodies import EventPayload
 from projections.events.feed import EventPage, RenderedPage
@@ -83,7 +84,7 @@ def parse_event_query(query: bytes) -> _Asked:
     after = errors.check(parse_whole, given, "afterSequence", 0, 0, _SEQUENCE_MAX)
     limit = errors.check(parse_whole, given, "limit", _LIMIT_DEFAULT, 1, _LIMIT_MAX)
     wait_s = errors.check(parse_whole, given, "wait", 0, 0, _WAIT_MAX)
-    kinds = errors.check(_kinds, given)
+    kinds = errors.check(parse_kinds, given)
     payload = errors.check(_payload, given)
     order, subscription = [errors.check(parse_text, given, name) for name in ("paymentOrderId", "subscriptionId")]
     if order is not None and subscription is not None:
@@ -91,16 +92,6 @@ def parse_event_query(query: bytes) -> _Asked:
     errors.refuse()
     page = EventQuery(after=after or 0, limit=limit or _LIMIT_DEFAULT, kinds=kinds or None, is_thin=payload == "THIN")
     return _Asked(page, order, subscription, wait_s or 0)
-
-
-def _kinds(given: Mapping[str, str]) -> frozenset[str]:
-    patterns = [text.strip() for text in given.get("type", "").split(",") if text.strip()]
-    if wrong := unknown_patterns(patterns):
-        which = f": number {wrong[0] + 1} is none" if len(patterns) > 1 else ""
-        raise invalid(
-            "type", f"must be one or more kinds of events, such as payment.captured or payment_order.*{which}"
-        )
-    return kinds_of(patterns)
 
 
 def _payload(given: Mapping[str, str]) -> str:

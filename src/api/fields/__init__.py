@@ -7,5 +7,6 @@ In reading order:
 
 - `values`: the parsers of single values. `metadata`: the merchant's own JSON object, and its limits.
 - `people`, `fiscal`, `payment_method`, `line_items`, `product`, `durations`: parts of bodies.
-- `payer_language`: the language of texts for payers. `as_of`: the past state that a read asks for.
+- `payer_language`: the language of texts for payers. `as_of`: the past state that a read asks for. `event_kinds`: the
+  kinds of public events.
 """

@@ -9,6 +9,7 @@ from uuid import UUID
 from api.decoding.query import described_parameters, parse_parameters, parse_text, parse_whole
 from api.decoding.types import TEXT_MAX
 from api.errors import invalid
+from api.fields.event_kinds import parse_kinds
 from api.http.dependencies import Dependencies
 from api.http.endpoint import WEBHOOKS, ScopedOperation
 from api.http.request import ApiRequest
@@ -18,7 +19,7 @@ from api.response import ApiResponse, json_response
 from api.webhooks.fields import ENDPOINT_ID, endpoint_reference
 from ledger.domain import streams
 from ledger.domain.ids import parse_uuid
-from ledger.domain.public_events.kinds import PATTERNS, kinds_of, unknown_patterns
+from ledger.domain.public_events.kinds import PATTERNS
 from projections.webhook_deliveries import DeliveryPage, DeliveryQuery, delivery_page
 
 _LIMIT_MAX, _LIMIT_DEFAULT = 100, 20
@@ -66,25 +67,19 @@ def _parse(query: bytes) -> tuple[DeliveryQuery, str | None]:
     given, errors = parse_parameters(query, PARAMETERS, lists=("type",))
     limit = errors.check(parse_whole, given, "limit", _LIMIT_DEFAULT, 1, _LIMIT_MAX)
     status = errors.check(_status, given)
-    kinds = errors.check(_kinds, given)
+    kinds = errors.check(parse_kinds, given)
     order = errors.check(parse_text, given, "paymentOrderId")
     before = errors.check(_cursor, given)
     errors.refuse()
-    return DeliveryQuery(limit=limit or _LIMIT_DEFAULT, status=status, kinds=kinds, before=before), order
+    return DeliveryQuery(limit=limit or _LIMIT_DEFAULT, status=status, kinds=kinds or None, before=before), order
 
 
 def _status(given: Mapping[str, str]) -> str | None:
-    status = given.get("status")
+    text = given.get("status")
+    status = None if text is None else text.upper()
     if status is not None and status not in _STATUSES:
         raise invalid("status", f"must be one of {', '.join(_STATUSES)}")
     return status
-
-
-def _kinds(given: Mapping[str, str]) -> frozenset[str] | None:
-    patterns = [text.strip() for text in given.get("type", "").split(",") if text.strip()]
-    if unknown_patterns(patterns):
-        raise invalid("type", "must be one or more kinds of events, such as payment.captured or payment_order.*")
-    return kinds_of(patterns) or None
 
 
 def _cursor(given: Mapping[str, str]) -> UUID | None:

@@ -12,6 +12,7 @@ from api.decoding.field_errors import FieldErrors
 from api.decoding.stored_text import check_texts
 from api.decoding.types import LongText
 from api.errors import invalid, required
+from api.fields.event_kinds import unknown_kind
 from api.http.request import ApiRequest
 from api.operation import Json
 from ledger.domain import streams
@@ -20,8 +21,6 @@ from ledger.domain.rejections import InvalidField
 from ledger.domain.webhooks.terms import EndpointStatus, EndpointTerms, Ordering, Payload, Resume
 from ledger.operations.webhooks.change import EndpointChanges
 from ledger.webhooks.urls import LENGTH_MAX, parse_url
-
-_UNKNOWN_KIND: Final = "must be a kind of events, such as payment.captured or payment_order.*"
 
 ENDPOINT_ID: Final[Json] = {
     "name": "id",
@@ -150,7 +149,7 @@ def _kinds(patterns: Sequence[str], errors: FieldErrors) -> tuple[str, ...]:
     if not patterns:
         errors.add(invalid("events", "must not be empty: send null for all kinds", "INVALID_LENGTH"))
     for at in unknown_patterns(patterns):
-        errors.add(invalid(f"events[{at}]", _UNKNOWN_KIND))
+        errors.add(invalid(f"events[{at}]", unknown_kind(patterns[at])))
     return tuple(dict.fromkeys(patterns))
 
 

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 from api.decoding.bodies import BodyDecoder
 from api.errors import invalid
+from api.fields.event_kinds import hint_at_kind
 from api.http.dependencies import Dependencies
 from api.http.endpoint import WEBHOOKS, ScopedOperation
 from api.http.request import ApiRequest
@@ -46,7 +47,8 @@ async def test(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     sent, errors = _decode.gather(await request.optional_body(deps.body_limit))
     kind = None if sent.type is None else KIND_OF.get(sent.type)
     if sent.type is not None and kind is None and not errors.has("type"):
-        errors.add(invalid("type", "must be a kind of events, such as payment.captured"))
+        hint = hint_at_kind(sent.type, KIND_OF)
+        errors.add(invalid("type", f"must be a kind of events, such as payment.captured{hint}"))
     errors.refuse()
     reference, merchant_id = endpoint_reference(request), request.principal.merchant_id
     deps.limiter.admit_webhook_test(merchant_id)

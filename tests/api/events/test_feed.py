@@ -166,7 +166,14 @@ async def test_wrong_parameters_are_named(merchant: Merchant):
         assert wrong_fields(await merchant.get(f"{EVENTS}?{query}")) == [query.partition("=")[0]]
     several = await merchant.get(f"{EVENTS}?type=payment.captured,payment.catpured&payload=thin")
     assert wrong_fields(several) == ["type"], "a value in small letters is accepted, as in other queries and in bodies"
-    assert several.json()["message"].endswith(": number 2 is none.")
+    assert several.json()["message"].endswith(": number 2 is none; did you mean payment.captured?")
+    for kind, end in (
+        ("payment.canceled", "; did you mean payment.cancelled?"),
+        ("payment_order.paid", "; did you mean payment_order.*?"),
+        ("*", "; leave type out to get all kinds."),
+        ("charge.succeeded", "such as payment.captured or payment_order.*."),
+    ):
+        assert (await merchant.get(f"{EVENTS}?type={kind}")).json()["message"].endswith(end), kind
 
 
 async def test_a_waiting_request_is_answered_by_the_next_event(merchant: Merchant, monkeypatch):

@@ -253,6 +253,18 @@ async def test_every_wrong_field_is_named(merchant: Merchant, body: Any, fields:
     assert_described(answer, "post", PATH)
 
 
+async def test_an_unknown_kind_is_answered_with_the_one_that_is_meant(merchant: Merchant):
+    sent = ["payment.captured", "payment.canceled", "subscription.ended", "*", "charge.succeeded"]
+    answer = await merchant.post(PATH, {"url": URL, "events": sent})
+    example = "must be a kind of events, such as payment.captured or payment_order.*"
+    assert {each["field"]: each["message"] for each in answer.json()["errors"]} == {
+        "events[1]": f"{example}; did you mean payment.cancelled?",
+        "events[2]": f"{example}; did you mean subscription.*?",
+        "events[3]": f"{example}; send null for events to get all kinds",
+        "events[4]": example,
+    }
+
+
 async def test_an_endpoint_needs_the_scope_and_is_of_its_merchant(store: Storefront, merchant: Merchant):
     others = await store.another_key(merchant, scopes=[scope for scope in Scope if scope is not Scope.WEBHOOKS])
     one = f"{PATH}/{(await merchant.post(PATH, {'url': URL})).json()['id']}"

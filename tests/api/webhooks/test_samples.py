@@ -92,6 +92,8 @@ async def test_a_sample_is_refused_for_a_disabled_endpoint_and_an_unknown_kind(
         wrong = await merchant.post(f"{one}/test", {"type": kind})
         assert [error["field"] for error in wrong.json()["errors"]] == ["type"]
         assert_described(wrong, "post", TEST)
+    alike = await merchant.post(f"{one}/test", {"type": "payment.captur"})
+    assert alike.json()["errors"][0]["message"].endswith("; did you mean payment.captured?")
     await merchant.put(one, {"status": "DISABLED"})
     disabled = await merchant.post(f"{one}/test", {})
     assert (disabled.status_code, disabled.json()["code"]) == (409, "WEBHOOK_ENDPOINT_DISABLED")
