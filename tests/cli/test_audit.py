@@ -22,7 +22,9 @@ def test_an_audit_exits_by_what_it_finds(ledger, write, database_url, tmp_path):
     clean = ledger("audit", "--json").json
     assert (clean["merchants"], clean["orders"], clean["violationsTotal"], clean["violations"]) == (1, 1, 0, [])
     assert clean.keys() >= {"snapshotAt", "events", "rows", "seconds", "sealedTo"}
-    assert "0 checkpoints outside the database were compared\nno violation" in ledger("audit", "--processor").done
+    printed = ledger("audit", "--processor").done
+    assert re.match(r"audited \d+ events, 1 order and \d+ rows of 1 merchant as of ", printed)
+    assert "0 checkpoints outside the database were compared\nno violation" in printed
     with psycopg.connect(database_url, autocommit=True) as connection:
         (order_id, merchant_id) = connection.execute(
             "update payment_order set status = 'PENDING' returning order_id, merchant_id"
@@ -63,12 +65,15 @@ def test_an_audit_that_cannot_run_exits_with_2(ledger, tmp_path):
     for arguments, reason in (
         (("--merchant", "x"), "is not the id of a merchant"),
         (("--merchant", "01980d1e-3b5c-7cc0-9d5a-6f1f0d9a2b44"), "there is no merchant"),
-        (("--html", tmp_path / "none" / "page.html"), "cannot be written"),
+        (("--html", tmp_path / "none" / "page.html"), "page.html cannot be written: No such file or directory"),
+        (("--html", tmp_path), "cannot be written: Is a directory"),
     ):
         ended = ledger("audit", *arguments)
-        assert ended.code == 2
+        assert (ended.code, ended.out) == (2, "")
         assert reason in ended.err
-    assert "no violation" in ended.out  # what was found is printed all the same
+    full = ledger("audit", "--html", "/dev/full")
+    assert (full.code, "/dev/full cannot be written" in full.err) == (2, True)
+    assert "no violation" in full.out  # what was found is printed all the same
 
 
 @pytest.mark.parametrize(

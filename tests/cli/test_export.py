@@ -126,6 +126,7 @@ def test_an_export_that_is_impossible_gives_the_reason(ledger, merchant, tmp_pat
     assert "is not the id of a merchant" in ledger("export", "--to", tmp_path / "x", "--merchant", "A").one_line
     assert "cannot be written" in ledger("export", "--to", tmp_path / "absent" / "x").one_line
     assert "Is a directory" in ledger("export", "--to", tmp_path).one_line
+    assert "name a .jsonl file instead of" in ledger("export", "--to", tmp_path / "x.parquet").one_line
     assert list(tmp_path.glob("*x*")) == []  # nor a part of what was not completed
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NoReturn
@@ -10,7 +12,7 @@ import typer
 
 from ledger.cli.installation import errors_as_cannot_run, require_database, settings_from, uuid_of
 from ledger.cli.options import DataDir, json_option
-from ledger.cli.output import discard_output, echo_json
+from ledger.cli.output import counted, discard_output, echo_json
 from ledger.cli.progress_bar import progress_bar
 from ledger.settings import CannotRun, SettingWrong, public_url
 
@@ -55,6 +57,8 @@ def audit(
     """
     with _exits_2_if_it_cannot_run():
         chosen = None if merchant is None else uuid_of(merchant, "merchant")
+        if html is not None:
+            _require_writable(html)  # an audit of a large log takes long
         with progress_bar() as progress:
             report, base = _audited(data_dir, chosen, workers, progress, processor=processor)
         refused = None if html is None else _write_page(html, report, base)
@@ -66,6 +70,17 @@ def audit(
             raise CannotRun(refused)
     if not report.is_clean:
         raise typer.Exit(_VIOLATIONS)
+
+
+def _require_writable(place: Path) -> None:
+    """Raises OSError for a file that can be neither written nor created, without touching it."""
+    number = errno.EISDIR if place.is_dir() else 0
+    if not place.parent.is_dir():
+        number = errno.ENOENT
+    elif not os.access(place if place.exists() else place.parent, os.W_OK):
+        number = number or errno.EACCES
+    if number:
+        raise OSError(number, os.strerror(number), str(place))
 
 
 def _write_page(place: Path, report: Report, base: str) -> str | None:
@@ -140,19 +155,23 @@ def _end(reason: str) -> NoReturn:
 
 def _echo(report: Report) -> None:
     typer.echo(
-        f"audited {report.events} events, {report.orders} orders and {report.rows} rows of {report.merchants} merchants "
-        f"as of {report.snapshot_at.isoformat(timespec='seconds')}, in {report.seconds:.1f} s"
+        f"audited {counted(report.events, 'event')}, {counted(report.orders, 'order')} and {counted(report.rows, 'row')} "
+        f"of {counted(report.merchants, 'merchant')} as of {report.snapshot_at.isoformat(timespec='seconds')}, in {report.seconds:.1f} s"
     )
     sealed = sum(each.size for each in report.sealed_to)
     outside = sum(each.outside for each in report.sealed_to)
-    typer.echo(f"{sealed} events have a signed proof; {outside} checkpoints outside the database were compared")
+    have, were = "has" if sealed == 1 else "have", "was" if outside == 1 else "were"
+    typer.echo(
+        f"{counted(sealed, 'event')} {have} a signed proof; "
+        f"{counted(outside, 'checkpoint')} outside the database {were} compared"
+    )
     for violation in report.violations:
         typer.echo(line_of(violation))
     if report.is_clean:
         typer.echo("no violation")
     else:
         more = report.violations_total - len(report.violations)
-        typer.echo(f"{report.violations_total} violations" + (f", {more} of them not listed" if more else ""))
+        typer.echo(counted(report.violations_total, "violation") + (f", {more} of them not listed" if more else ""))
 
 
 def line_of(violation: Violation) -> str:

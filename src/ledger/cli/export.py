@@ -13,7 +13,7 @@ import typer
 
 from ledger.cli.installation import uuid_of, with_database
 from ledger.cli.options import DataDir, json_option
-from ledger.cli.output import echo_json
+from ledger.cli.output import counted, echo_json
 from ledger.cli.progress_bar import progress_bar
 from ledger.settings import CannotRun, Settings
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ledger.backup.export import Exported
 
 _STANDARD_OUTPUT: Final = "-"
+_OTHER_FORMATS: Final = frozenset({".csv", ".parquet"})
 
 
 def export(
@@ -45,6 +46,8 @@ def export(
     from ledger.backup.export import export_events
 
     merchant_id = None if merchant is None else uuid_of(merchant, "merchant")
+    if Path(to).suffix.lower() in _OTHER_FORMATS:
+        raise CannotRun(f"an export writes lines of JSON: name a .jsonl file instead of {to}")
 
     async def work(settings: Settings) -> Exported:
         return await export_events(settings, write, merchant_id=merchant_id, first=first, progress=progress)
@@ -62,7 +65,7 @@ def export(
         for problem in exported.problems:
             typer.echo(problem, err=True)
         if to != _STANDARD_OUTPUT:
-            typer.echo(f"wrote {exported.events} events to {to}")
+            typer.echo(f"wrote {counted(exported.events, 'event')} to {to}")
     if exported.problems:
         raise typer.Exit(1)
 

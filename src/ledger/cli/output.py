@@ -40,6 +40,11 @@ def echo_retried(retried: Sequence[object], *, json: bool) -> None:
         typer.echo(f"{len(retried)} to be tried again now")
 
 
+def counted(number: int, noun: str) -> str:
+    """Returns a number of things in words: `1 event`, `2 events`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def day_and_time(time: datetime | None) -> str:
     """Returns a time in UTC as an operator reads it; the empty text for None."""
     return "" if time is None else time.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
