@@ -7,8 +7,10 @@ the network. Each node trusts every user that can enter its directory.
 from __future__ import annotations
 
 import shutil
+import tempfile
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Final, Self
@@ -17,11 +19,14 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from campaigns.citus.build import build
+from ledger.postgres.distribution import distribute
 from ledger.postgres.embedded import server
 from ledger.postgres.embedded.account import server_account
 from ledger.postgres.embedded.cluster import PORT, Cluster, initialise
 from ledger.postgres.embedded.ownership import own_directory
 from ledger.postgres.embedded.server import EmbeddedServer
+from ledger.postgres.migrate import migrate
 
 WORKERS: Final = 2
 _TRIES_MAX: Final = 50
@@ -39,11 +44,30 @@ _SETTINGS: Final = {
 }
 
 
+@contextmanager
+def divided_database(shards: int) -> Iterator[tuple[CitusCluster, str]]:
+    """Yields a cluster of its own, and the coordinator's connection string of a divided database of the ledger on it.
+
+    Builds Citus if it was not built here. Raises CannotBuild.
+    """
+    binaries = build()
+    home = Path(tempfile.mkdtemp(prefix="ledger-citus-", dir="/tmp"))
+    try:
+        home.chmod(0o711)
+        with CitusCluster(home, binaries) as cluster:
+            url = cluster.create_database("ledger")
+            migrate(url)
+            distribute(url, shards)
+            yield cluster, url
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
 class CitusCluster:
     """The nodes, in a `with` block, below `home`. `binaries` are those that `campaigns.citus.build` returns."""
 
     def __init__(self, home: Path, binaries: Path) -> None:
-        self._home, self._binaries = home, binaries
+        self.home, self._binaries = home, binaries
         self._account = server_account()
         self.nodes: list[EmbeddedServer] = []
         self._stack = ExitStack()
@@ -116,7 +140,7 @@ class CitusCluster:
         return str(self.nodes[node].cluster.sockets), PORT
 
     def _start(self, name: str) -> EmbeddedServer:
-        cluster = self._created(self._home / name)
+        cluster = self._created(self.home / name)
         rules = cluster.home / "trust.conf"
         rules.write_text("local all all trust\nlocal replication all trust\n")
         rules.chmod(0o644)

@@ -10,14 +10,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import shutil
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from random import Random
 from statistics import median
 from typing import Final
@@ -32,13 +29,11 @@ from campaigns.chaos.running import environ
 from campaigns.chaos.service import RECOVERY_WINDOW_S
 from campaigns.chaos.witness import Witness
 from campaigns.citus.build import built
-from campaigns.citus.cluster import CitusCluster
+from campaigns.citus.cluster import CitusCluster, divided_database
 from campaigns.fake_processor.record import read
 from campaigns.fake_processor.service import FakedService, fake_processor
 from campaigns.unknown_outcomes.campaign import settle
 from campaigns.unknown_outcomes.comparison import compare, payments_by_key, still_open
-from ledger.postgres.distribution import distribute
-from ledger.postgres.migrate import migrate
 
 NODES: Final = ("coordinator", "worker 1", "worker 2")
 WAYS: Final = ("worker 1", "worker 2", "coordinator", "service")
@@ -73,16 +68,9 @@ class Result(Struct, frozen=True, kw_only=True):
 
 async def run(kills: int, clients: int, seed: int) -> Result:
     """Runs the campaign on a cluster of its own."""
-    binaries = built()
-    assert binaries is not None, "the caller has looked"
     with ExitStack() as stack:
-        home = Path(tempfile.mkdtemp(prefix="ledger-citus-", dir="/tmp"))
-        stack.callback(shutil.rmtree, home, ignore_errors=True)
-        os.chmod(home, 0o711)  # noqa: PTH101 - no await: nothing runs beside it yet
-        cluster = stack.enter_context(CitusCluster(home, binaries))
-        url = cluster.create_database("ledger")
-        migrate(url)
-        distribute(url, _SHARDS)
+        cluster, url = stack.enter_context(divided_database(_SHARDS))
+        home = cluster.home
         calls, record = home / "calls.jsonl", home / "record.jsonl"
         company = stack.enter_context(fake_processor(calls, home / "company.log", environ({})))
         service = FakedService(

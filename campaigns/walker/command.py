@@ -1,9 +1,10 @@
-"""`python -m campaigns walker [--seeds N] [--requests N] [--first S]`: random walks of merchants on a service with its worker.
+"""`python -m campaigns walker [--seeds N] [--requests N] [--first S] [--citus]`: random walks of merchants on a service.
 
 Each walk is checked as soon as it has ended. It prints each finding with its seed, what the service has logged of its
 database, then how often each operation was carried out and how many documents of each kind there are. It exits 1 if
 there is a finding, or if all walks together never carried out an operation or never saw a kind of document.
-`--first S --seeds 1` walks one seed again.
+`--first S --seeds 1` walks one seed again. `--citus` walks on a database that Citus divides; it exits 2 where Citus was
+not built.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from decimal import Decimal
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -27,6 +30,8 @@ from tests.audit.auditing import wrong_in as wrong_in_audit
 
 from campaigns.chaos.evidence import MerchantEvidence, gather
 from campaigns.chaos.service import Service
+from campaigns.citus.build import built
+from campaigns.citus.cluster import divided_database
 from campaigns.walker.actions import OPERATIONS, walk_to_the_end
 from campaigns.walker.checks import Given, wrong_in
 from campaigns.walker.months import Stamped, months_wrong, stamped
@@ -39,6 +44,7 @@ from ledger.domain.orders.state import Order
 _AT_ONCE: Final = 5
 _PATIENCE_S: Final = 60.0
 _FINDINGS_MAX: Final = 20
+_SHARDS: Final = 8
 _SETTINGS: Final = {
     "LEDGER_SANDBOX_DELAY_MS": "0",
     "LEDGER_PROCESSOR_TIMEOUT_S": "10",
@@ -112,23 +118,26 @@ class Tally:
         )
 
 
-async def walk_seeds(first: int, seeds: int, requests: int, ended: Callable[[Walked], None]) -> None:
-    """Walks so many seeds of so many requests each, on a service of its own. Calls `ended` with each walk at its end."""
-    with Service(workers=1, settings=_SETTINGS) as service:
-        service.start()
-        turns = asyncio.Semaphore(_AT_ONCE)
+def service_to_walk_on(database_url: str | None = None, files: Path | None = None) -> Service:
+    """Returns a service for walks, on a database of its own if none is named. It has not started."""
+    return Service(workers=1, settings=_SETTINGS, database_url=database_url, files=files)
 
-        async def walk_on(seed: int) -> None:
-            async with turns:
-                walk = Walk(service.port, await asyncio.to_thread(service.merchant, f"Walker {seed}"), seed)
-                await walk_to_the_end(walk, requests)
-                with service.database() as url:
-                    await _until_quiet(url, walk.merchant.merchant_id)
-                    ended(await _walked(url, walk))
 
-        await asyncio.gather(*[walk_on(seed) for seed in range(first, first + seeds)])
-        for line in service.logged_of_database()[:_FINDINGS_MAX]:  # if answers were 503, it says why
-            _report(f"log: {line}")
+async def walk_seeds(service: Service, first: int, seeds: int, requests: int, ended: Callable[[Walked], None]) -> None:
+    """Walks so many seeds of so many requests each, on a service. Calls `ended` with each walk at its end."""
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def walk_on(seed: int) -> None:
+        async with turns:
+            walk = Walk(service.port, await asyncio.to_thread(service.merchant, f"Walker {seed}"), seed)
+            await walk_to_the_end(walk, requests)
+            with service.database() as url:
+                await _until_quiet(url, walk.merchant.merchant_id)
+                ended(await _walked(url, walk))
+
+    await asyncio.gather(*[walk_on(seed) for seed in range(first, first + seeds)])
+    for line in service.logged_of_database()[:_FINDINGS_MAX]:  # if answers were 503, it says why
+        _report(f"log: {line}")
 
 
 async def _walked(url: str, walk: Walk) -> Walked:
@@ -188,12 +197,24 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seeds", type=int, default=20, help="how many walks, each of a merchant of its own (20)")
     parser.add_argument("--requests", type=int, default=5000, help="the requests of each walk (5000)")
     parser.add_argument("--first", type=int, default=1, help="the first seed; the others follow it (1)")
+    parser.add_argument("--citus", action="store_true", help="on a coordinator and two workers of Citus")
     options = parser.parse_args(arguments)
+    if options.citus and built() is None:
+        sys.stderr.write("Citus was not built here: make citus\n")
+        return 2
     tally, began = Tally(), time.monotonic()
-    check = partial(_check, tally)
-    asyncio.run(walk_seeds(options.first, options.seeds, options.requests, check))
+    with ExitStack() as stack:
+        where = _on_citus(stack) if options.citus else ()
+        service = stack.enter_context(service_to_walk_on(*where))
+        asyncio.run(walk_seeds(service.start(), options.first, options.seeds, options.requests, partial(_check, tally)))
     tally.report(time.monotonic() - began)
     return 1 if tally.found or tally.missed() else 0
+
+
+def _on_citus(stack: ExitStack) -> tuple[str, Path]:
+    """Returns a divided database, which runs as long as the stack, and a folder for files of documents."""
+    cluster, url = stack.enter_context(divided_database(_SHARDS))
+    return url, cluster.home / "files"
 
 
 def _check(tally: Tally, walked: Walked) -> None:

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 from campaigns.walker.checks import documents_wrong, wrong_in
-from campaigns.walker.command import Walked, findings, walk_seeds
+from campaigns.walker.command import Walked, findings, service_to_walk_on, walk_seeds
 from campaigns.walker.months import months_wrong
 from msgspec.structs import replace
 
@@ -20,7 +20,8 @@ pytestmark = [
 
 async def test_no_centavo_is_without_its_document_after_a_walk() -> None:
     walks: list[Walked] = []
-    await walk_seeds(1, 2, 400, walks.append)
+    with service_to_walk_on() as service:
+        await walk_seeds(service.start(), 1, 2, 400, walks.append)
     assert [findings(each) for each in walks] == [[], []]
     for each in walks:
         _require_every_difference_is_found(each)
