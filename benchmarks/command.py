@@ -15,7 +15,7 @@ def bench(
         str | None,
         typer.Argument(
             help="journal, peers, http, profile, growth, search, ceiling, documents, renewals, renewal-day, processors, "
-            "webhooks, keys, rebuild, audit, replica, past or sealing; without it, all of them."
+            "webhooks, keys, rebuild, audit, replica, past, sealing or citus; without it, all of them."
         ),
     ] = None,
     data_dir: DataDir = None,

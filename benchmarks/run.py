@@ -19,6 +19,7 @@ from benchmarks.scratch import scratch_database, scratch_server
 from benchmarks.suites import (
     audit,
     ceiling,
+    citus,
     documents,
     growth,
     http,
@@ -128,6 +129,10 @@ def _past(server_url: str, settings: Settings, seconds: float, rounds: int, size
     return [past.report(server_url, settings, seconds, rounds, min(sizes.events // 10, past.ORDERS))]
 
 
+def _citus(server_url: str, _settings: Settings, seconds: float, rounds: int, _sizes: Sizes) -> list[Report]:
+    return [citus.report(server_url, seconds, rounds)]
+
+
 def _sealing(server_url: str, settings: Settings, seconds: float, rounds: int, _sizes: Sizes) -> list[Report]:
     return [sealing.report(server_url, settings, seconds, rounds)]
 
@@ -159,6 +164,7 @@ BENCHMARKS: Final[dict[str, Run]] = {
     "replica": _replica,
     "past": _past,
     "sealing": _sealing,
+    "citus": _citus,
 }
 
 

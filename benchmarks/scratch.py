@@ -36,7 +36,8 @@ CONNECTIONS: Final = 300
 
 WAL_FILES: Final = 110
 """More files of 16 MB than a comparison writes between two checkpoints."""
-_WAL_KEPT: Final = "3GB"
+SETTINGS: Final = {"max_connections": str(CONNECTIONS), "min_wal_size": "3GB"}
+"""The settings of a server, beside those of the service's own."""
 
 # Ends a file of the write-ahead log. A file that holds nothing cannot be ended.
 _NEXT_WAL_FILE: Final = "select pg_logical_emit_message(false, 'warm', 'x'), pg_switch_wal()"
@@ -55,7 +56,7 @@ def scratch_server(settings: Settings) -> Iterator[str]:
     place = Path(tempfile.mkdtemp(prefix="bench-", dir=make_data_dir(settings.data_dir)))
     try:
         cluster = open_cluster(make_data_dir(place))
-        running = server.start(cluster, settings={"max_connections": str(CONNECTIONS), "min_wal_size": _WAL_KEPT})
+        running = server.start(cluster, settings=SETTINGS)
         try:
             warm_wal(running.url)
             yield running.url

@@ -27,6 +27,7 @@ from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.streams import ClaimKind
 from ledger.journal.append import Append, Change, Claim, StreamWrite
 from ledger.journal.codec import CODEC, Codec, postgres_micros
+from ledger.journal.commit.shard_writers import writer_kind
 from ledger.journal.encryption.data_keys import DataKeys
 from ledger.journal.encryption.sealing_keys import SealingKeys
 from ledger.journal.inline import InlineProjections, InlineTable, Row
@@ -152,30 +153,32 @@ def throwaway_keys(url: str) -> DataKeys:
     return DataKeys(url, SealingKeys([bytes(32)]))
 
 
-def _journal(plan: CommitPlan) -> Journal:
+async def _journal(plan: CommitPlan) -> Journal:
     if plan.shape == "lean":
         return Journal(plan.url, _LeanRows(), codec=_LEAN_CODEC)
     from projections.inline import Inline
 
-    keys = throwaway_keys(plan.url)
+    keys, new_writer = throwaway_keys(plan.url), await writer_kind(plan.url)
     if plan.shape == "unsearched":
-        return Journal(plan.url, _Without(Inline(), "search_line"), keys)
-    return Journal(plan.url, Inline(), keys)
+        return Journal(plan.url, _Without(Inline(), "search_line"), keys, new_writer=new_writer)
+    return Journal(plan.url, Inline(), keys, new_writer=new_writer)
 
 
 async def run(plan: CommitPlan, go: Go) -> Sample:
     """Commits what the plan describes. Raises psycopg.OperationalError if the database does not answer."""
-    journal = _journal(plan)
+    journal = await _journal(plan)
     await journal.start()
     make = _lean if plan.shape == "lean" else new_orders(plan.customers)
     merchants = cycle(plan.merchants)
     latencies: list[float] = []
     others: dict[str, int] = {}
+    ended = 0
     go()
     begins_at = time.perf_counter() + plan.warm_up_s
     ends_at = begins_at + plan.seconds
 
     async def write() -> None:
+        nonlocal ended
         now = time.perf_counter()
         while now < ends_at:
             began = now
@@ -184,6 +187,8 @@ async def run(plan: CommitPlan, go: Go) -> Sample:
                 await journal.commit(next(merchants), uuid7(), changes, claims)
             except Exception as fault:  # noqa: BLE001 - a sample counts what went wrong instead of ending
                 others[type(fault).__name__] = others.get(type(fault).__name__, 0) + 1
+            else:
+                ended += 1
             now = time.perf_counter()
             if began >= begins_at and now <= ends_at:
                 latencies.append(now - began)
@@ -195,7 +200,7 @@ async def run(plan: CommitPlan, go: Go) -> Sample:
     used = time.process_time() - used
     await asyncio.gather(*writers)
     await journal.stop()
-    return sample(latencies, plan.seconds, cpu_s=used, others=others)
+    return replace(sample(latencies, plan.seconds, cpu_s=used, others=others), ended=ended)
 
 
 if __name__ == "__main__":

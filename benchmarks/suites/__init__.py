@@ -14,5 +14,5 @@ In reading order:
 - `rebuild`: read models from the log, and what commits wait for it.
 - `past`: reads of the past, and creates beside one that folds many orders. `sealing`: what it costs creates.
 - `webhooks`: deliveries beside a bare client, what they cost creates, how late messages arrive, and the feed.
-- `replica`: what lists cost the primary if a standby answers them.
+- `replica`: what lists cost the primary if a standby answers them. `citus`: creates and reads on several servers.
 """

@@ -26,6 +26,7 @@ from benchmarks.measure.samples import Sample, in_turns, ratio, sample, show_pro
 from benchmarks.scratch import scratch_database
 from benchmarks.suites.journal import open_merchants, per_second, write
 from ledger.domain.orders.statuses import OrderStatus
+from ledger.journal.commit.shard_writers import writer_kind
 from ledger.journal.journal import Journal
 from projections.inline import Inline
 from projections.lists.pages import OrderQuery
@@ -113,7 +114,8 @@ def filled(url: str, orders: int) -> UUID:
     merchant_id = uuid7()
 
     async def prepare() -> None:
-        await fill(Journal(url, Inline(), throwaway_keys(url)), merchant_id, orders)
+        new_writer = await writer_kind(url)
+        await fill(Journal(url, Inline(), throwaway_keys(url), new_writer=new_writer), merchant_id, orders)
         async with SearchCompactor(url) as compactor:
             while await compactor.pack():
                 show_progress("packing")

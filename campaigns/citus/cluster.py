@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
@@ -31,13 +31,14 @@ from ledger.postgres.migrate import migrate
 WORKERS: Final = 2
 _TRIES_MAX: Final = 50
 
+_SMALL: Final = {"shared_buffers": "48MB", "wal_init_zero": "off"}
+"""The settings of nodes that many tests start."""
+
 _SETTINGS: Final = {
     "shared_preload_libraries": "citus",
     "wal_level": "logical",  # a shard is moved by logical replication
     "max_connections": "300",
     "max_prepared_transactions": "100",
-    "shared_buffers": "48MB",
-    "wal_init_zero": "off",
     "citus.node_conn_info": "sslmode=disable",  # a Unix socket has no TLS
     # A database is created on each node by its own statement, so that it can be a copy of another one there.
     "citus.enable_create_database_propagation": "off",
@@ -45,16 +46,16 @@ _SETTINGS: Final = {
 
 
 @contextmanager
-def divided_database(shards: int) -> Iterator[tuple[CitusCluster, str]]:
+def divided_database(shards: int, settings: Mapping[str, str] = _SMALL) -> Iterator[tuple[CitusCluster, str]]:
     """Yields a cluster of its own, and the coordinator's connection string of a divided database of the ledger on it.
 
-    Builds Citus if it was not built here. Raises CannotBuild.
+    The servers have these `settings`. Builds Citus if it was not built here. Raises CannotBuild.
     """
     binaries = build()
     home = Path(tempfile.mkdtemp(prefix="ledger-citus-", dir="/tmp"))
     try:
         home.chmod(0o711)
-        with CitusCluster(home, binaries) as cluster:
+        with CitusCluster(home, binaries, settings) as cluster:
             url = cluster.create_database("ledger")
             migrate(url)
             distribute(url, shards)
@@ -64,10 +65,12 @@ def divided_database(shards: int) -> Iterator[tuple[CitusCluster, str]]:
 
 
 class CitusCluster:
-    """The nodes, in a `with` block, below `home`. `binaries` are those that `campaigns.citus.build` returns."""
+    """The nodes, in a `with` block, below `home`. `binaries` are those that `campaigns.citus.build` returns. The servers
+    have these `settings` beside the usual ones and those that Citus needs.
+    """
 
-    def __init__(self, home: Path, binaries: Path) -> None:
-        self.home, self._binaries = home, binaries
+    def __init__(self, home: Path, binaries: Path, settings: Mapping[str, str] = _SMALL) -> None:
+        self.home, self._binaries, self._settings = home, binaries, settings
         self._account = server_account()
         self.nodes: list[EmbeddedServer] = []
         self._stack = ExitStack()
@@ -145,7 +148,7 @@ class CitusCluster:
         rules.write_text("local all all trust\nlocal replication all trust\n")
         rules.chmod(0o644)
         own = {"hba_file": str(rules), "citus.local_hostname": str(cluster.sockets)}
-        started = server.start(cluster, settings=_SETTINGS | own)
+        started = server.start(cluster, settings={**self._settings, **_SETTINGS, **own})
         self._stack.callback(shutil.rmtree, cluster.home, ignore_errors=True)
         self._stack.callback(started.stop, at_once=True)
         return started

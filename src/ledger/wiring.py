@@ -20,7 +20,7 @@ from ledger.invoicing.invoicing import Invoicing
 from ledger.invoicing.issuers import Issuers
 from ledger.invoicing.providers.sandbox import SandboxProvider
 from ledger.invoicing.self_invoice_links import PATH, SelfInvoiceLinks
-from ledger.journal.commit.shard_writers import ShardWriters
+from ledger.journal.commit.shard_writers import ShardWriters, writer_kind
 from ledger.journal.commit.writer import Writer
 from ledger.journal.encryption.data_keys import DataKeys
 from ledger.journal.encryption.sealing_keys import SealingKeys
@@ -34,9 +34,8 @@ from ledger.operations.context.clock import Clock, MerchantClocks
 from ledger.operations.context.ledger import CallTimeouts, Ledger
 from ledger.operations.context.order_numbers import OrderNumbers
 from ledger.operations.context.webhooks import Webhooks
-from ledger.postgres.connection import SharedClient, connect
+from ledger.postgres.connection import SharedClient
 from ledger.postgres.dataloader import DataLoader
-from ledger.postgres.shards import is_divided
 from ledger.processors.account_health import AccountHealth
 from ledger.processors.account_keys import AccountKeyStore
 from ledger.processors.card_references import CardReferences
@@ -141,10 +140,8 @@ async def open_ledger(
 
 async def _new_writer(url: str, tracing: Tracing | None) -> Callable[..., Writer | ShardWriters]:
     """Returns what makes the journal's writer: one of another kind where Citus divides the log, without spans."""
-    async with await connect(url, "ledger-writer") as connection:  # counted once: the writer's own comes after it
-        if await is_divided(connection):
-            return ShardWriters
-    return Writer if tracing is None else tracing.new_writer
+    kind = await writer_kind(url)
+    return kind if kind is ShardWriters or tracing is None else tracing.new_writer
 
 
 def _notifier(settings: Settings) -> Notifier:

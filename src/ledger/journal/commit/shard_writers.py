@@ -28,7 +28,7 @@ from ledger.postgres.connection import Connection, SharedClient, connect
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.postgres.pipeline import Pipeline, Rows, Statement
 from ledger.postgres.replication import wait_for_standbys
-from ledger.postgres.shards import HOLD, WRITE_TO_SHARDS, Shard, Shards, read_shards
+from ledger.postgres.shards import HOLD, WRITE_TO_SHARDS, Shard, Shards, is_divided, read_shards
 
 _log = structlog.get_logger()
 
@@ -359,6 +359,12 @@ class ShardWriters:
             queue_max=self._queue_max,
             name=self._name,
         )
+
+
+async def writer_kind(url: str) -> type[Writer | ShardWriters]:
+    """Returns the class of writers of a database: another one where Citus divides the log. Raises psycopg.Error."""
+    async with await connect(url, "ledger-writer") as connection:  # counted once: the writer's own comes after it
+        return ShardWriters if await is_divided(connection) else Writer
 
 
 async def _stop(writer: ShardWriter) -> None:
