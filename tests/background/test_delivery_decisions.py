@@ -184,6 +184,14 @@ def test_an_endpoint_that_fails_is_asked_ever_less_and_after_a_success_more_each
     assert next_begin(again, real, real) == real + 0.1 * S, "one failure changes nothing of the pace"
 
 
+@pytest.mark.parametrize("back_s", [1, 60, 3600, 86_400])
+def test_a_clock_that_is_set_back_while_an_endpoint_recovers_limits_nothing(back_s: int) -> None:
+    """A limit by the time since the recovery began would be a wait of years, or a division by zero."""
+    health = Health(last_success_at=NOW, recovering_since=NOW)
+    assert next_begin(health, NOW, NOW + S) == NOW + S
+    assert next_begin(health, NOW, NOW - back_s * S) == NOW - back_s * S
+
+
 @pytest.mark.parametrize(
     ("failures", "days", "expected"),
     [(9, 9, False), (10, 4.99, False), (10, 5, True), (400, 5.5, True), (0, 9, False)],

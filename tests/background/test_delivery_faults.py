@@ -109,6 +109,41 @@ async def test_an_attempt_whose_secrets_came_late_is_not_made_without_a_lease_or
         assert is_lease or rendered > before
 
 
+@pytest.mark.parametrize("is_stored", [False, True])
+async def test_a_process_that_was_stopped_while_it_read_a_body_does_not_send_a_person_erased_meanwhile(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch, is_stored: bool
+) -> None:
+    monkeypatch.setattr(rendered_module, "READ_MAX_S", 0.3)
+    kind, name = (DeliveryStore, "bodies") if is_stored else (FeedReader, "render")
+    read, has_read, goes_on = getattr(kind, name), asyncio.Event(), asyncio.Event()
+
+    async def read_and_stop(*about: Any, **options: Any) -> Any:
+        found = await read(*about, **options)
+        if found and not has_read.is_set():
+            has_read.set()
+            await goes_on.wait()
+        return found
+
+    monkeypatch.setattr(kind, name, read_and_stop)
+    async with (
+        receiving(lambda _, n: 500 if is_stored and n == 1 else 200) as receiver,
+        working(database_url, ledger) as worker,
+    ):
+        endpoint_id, _ = await an_endpoint(database_url, ledger, merchant, receiver.url + "/hook", events=ORDERS)
+        await create_order(ledger, merchant, an_order("0"))
+        await worker.number()
+        if is_stored:
+            await settled(database_url, endpoint_id, ("PENDING", 1))
+            worker.sender.bodies.clear()  # a second has passed
+            move_clock(database_url, merchant, 10)
+        await has_read.wait()
+        execute(database_url, "update data_key set wrapped = null, sealing_key_id = null, destroyed_at = now()")
+        await asyncio.sleep(rendered_module.READ_MAX_S)
+        goes_on.set()
+        await settled(database_url, endpoint_id, ("SUCCEEDED", 2 if is_stored else 1))
+    assert [b"ana@example.com" in arrival.body for arrival in receiver.arrivals] == [True, False][not is_stored :]
+
+
 async def test_an_endpoint_is_tried_again_soon_if_the_database_was_away_when_its_session_began(
     ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,7 +63,7 @@ def next_begin(health: Health, last_begun: datetime | None, real_now: datetime) 
     if health.paused_until is not None:
         return max(real_now, health.paused_until)
     since = health.recovering_since
-    if since is None or last_begun is None or real_now - since >= _RECOVERY:
+    if since is None or last_begun is None or not timedelta() <= real_now - since < _RECOVERY:  # the clock was set back
         return real_now
     rate = _RATE_FIRST * 2 ** int((real_now - since).total_seconds())
     return max(real_now, last_begun + timedelta(seconds=1 / rate))

@@ -18,6 +18,8 @@ from ledger.background.deliveries.event_source import EventSource, FeedEvent
 
 FRESH_S: Final = 1.0
 """How long after its rendering a body may be sent: the person whom it has may be erased meanwhile."""
+READ_MAX_S: Final = 10.0
+"""How long after its reading has begun: a process that is stopped in between goes on with the person of before."""
 _BYTES_MAX: Final = 32 << 20
 _AT_ONCE_BYTES: Final = 4 << 20
 """How many bytes are rendered at once."""
@@ -34,6 +36,11 @@ class Body(Struct, frozen=True):
     @property
     def is_fresh(self) -> bool:
         return time.monotonic() < self.until_s
+
+
+def fresh_until(read_s: float) -> float:
+    """Returns until which monotonic time bodies may be sent that are ready now, and whose reading began at `read_s`."""
+    return min(time.monotonic() + FRESH_S, read_s + READ_MAX_S)
 
 
 class RenderedBodies:
@@ -72,8 +79,9 @@ class RenderedBodies:
         found = {event.id: self._bodies[event.id, is_thin] for event in events if (event.id, is_thin) in self._bodies}
         missing = [event for event in events if event.id not in found]
         if missing:
+            read_s = time.monotonic()
             contents = await self._source.render(merchant_id, missing, is_thin=is_thin, bytes_max=_AT_ONCE_BYTES)
-            until_s = time.monotonic() + FRESH_S
+            until_s = fresh_until(read_s)
             for event, content in zip(missing, contents, strict=False):  # the others are asked for again
                 found[event.id] = body = Body(content, until_s)
                 self._bodies[event.id, is_thin] = body

@@ -28,7 +28,7 @@ from ledger.background.deliveries.event_source import EventSource
 from ledger.background.deliveries.lines import Lines
 from ledger.background.deliveries.outcomes import DeliveryRow, Outcomes, OutcomeWriter
 from ledger.background.deliveries.pages import FeedPages
-from ledger.background.deliveries.rendered import FRESH_S, Body, RenderedBodies
+from ledger.background.deliveries.rendered import Body, RenderedBodies, fresh_until
 from ledger.background.deliveries.store import LEASE_S, Cursor, DeliveryStore, Place
 from ledger.background.reactions.quarantine import UNREADABLE
 from ledger.domain.public_events.kinds import KIND_OF, kinds_of
@@ -567,8 +567,9 @@ class _Delivering:
 
     async def _render_all(self, wanted: Sequence[Delivery]) -> None:
         """Gives deliveries their bodies: the stored bytes of those that were attempted before, else new ones."""
+        read_s = time.monotonic()
         stored = await self._store.bodies(self._lease, [each.id for each in wanted if each.attempts or each.is_repeat])
-        until_s = time.monotonic() + FRESH_S
+        until_s = fresh_until(read_s)
         self._bodies.update({delivery_id: Body(content, until_s) for delivery_id, content in stored.items()})
         if stored:
             self._woken.set()  # before the others are rendered, which may take as long
