@@ -24,6 +24,7 @@ from projections.binary import micros
 from projections.formats import Moment, encode, metadata_or_null, moment, number_or_null
 from projections.lists.cursor import Cursor
 from projections.lists.paging import Pagination, cursor_behind, page_parameters, paginated
+from projections.search.accents import pattern_of
 from projections.search.lines import FIELD_END, fold, fold_search
 
 # Writes the product's row as it is after the commit. Its id and the time of its creation never change.
@@ -58,7 +59,7 @@ select q.n, p.doc
 """
 
 _STATUS: Final = "and status = any(%(statuses)s::text[])"
-_SEARCH: Final = "and strpos(folded, %(search)s) > 0"
+_SEARCH: Final = "and folded ~ %(search)s"
 _BEYOND: Final = "and (created_at, product_id) < (%(after_at)s, %(after_id)s)"
 
 # One page, newest first, and the number of products on all pages.
@@ -197,10 +198,11 @@ def read_document(document: bytes) -> ProductDocument:
 
 def page_statement(merchant_id: UUID, query: ProductQuery) -> tuple[str, dict[str, Any]]:
     """Returns the statement for a page and its parameters. It reads one product more than the page holds."""
+    text = None if query.search is None else fold_search(query.search)
     parameters = page_parameters(merchant_id, query) | {
         "statuses": list(query.statuses),
         # null, for a search with control characters, matches no product
-        "search": None if query.search is None else fold_search(query.search),
+        "search": None if text is None else pattern_of(text),
     }
     return _statement(bool(query.statuses), query.search is not None, query.cursor is not None), parameters
 

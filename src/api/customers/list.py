@@ -34,7 +34,7 @@ PARAMETERS: Final[Parameters] = {
     ),
     "externalId": ("The customer with this external id.", {"type": "string", "maxLength": TEXT_MAX}),
     "search": (
-        "Part of the external id, the full name, the e-mail or the phone; upper and lower case are equal.",
+        "Part of the external id, the full name, the e-mail or the phone, whatever its case and accents.",
         {"type": "string", "maxLength": TEXT_MAX},
     ),
     **PLACE_PARAMETERS,

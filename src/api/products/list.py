@@ -31,7 +31,7 @@ PARAMETERS: Final[Parameters] = {
         {"type": "array", "items": {"type": "string"}, "minItems": 1},
     ),
     "search": (
-        "Part of the id, the name, the sku or the external id; upper and lower case are equal.",
+        "Part of the id, the name, the sku or the external id, whatever its case and accents.",
         {"type": "string", "maxLength": TEXT_MAX},
     ),
     **PLACE_PARAMETERS,
