@@ -68,9 +68,13 @@ def fetch_from(address: str, key: str) -> Fetch:
 
 
 def main() -> None:
-    """Follows the feed until Ctrl-C."""
+    """Follows the feed until Ctrl-C. Exits 2 if it is started otherwise than as above."""
+    key = os.environ.get("LEDGER_API_KEY")
+    if len(sys.argv) != 3 or key is None:
+        sys.stderr.write("usage: LEDGER_API_KEY=sk_… feed_totals.py http://127.0.0.1:8000/api totals.db\n")
+        sys.exit(2)
     address, path = sys.argv[1:]
-    database, fetch = opened(path), fetch_from(address, os.environ["LEDGER_API_KEY"])
+    database, fetch = opened(path), fetch_from(address, key)
     while True:
         try:
             if not consume(database, fetch):

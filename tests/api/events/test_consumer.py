@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import runpy
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -65,3 +67,8 @@ def test_the_page_shows_the_program():
     assert (HOW_TO / "feed_totals.py").read_text().partition("def consume")[2].partition("\n\n\n")[0] in (
         HOW_TO / "follow-the-feed.md"
     ).read_text()
+
+
+def test_the_program_without_its_arguments_shows_them():
+    ended = subprocess.run([sys.executable, HOW_TO / "feed_totals.py"], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr.partition(":")[0]) == (2, "usage")
