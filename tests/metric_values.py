@@ -2,12 +2,20 @@
 
 from collections.abc import Sequence
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from ledger.telemetry.metrics import AllProcesses
 
 
 def metric_value(name: str, *labels: str) -> float:
     """Returns the value of a sample by its name and the values of its labels in order; 0 where there is none."""
     samples = (sample for family in AllProcesses().collect() for sample in family.samples)
+    return sum(each.value for each in samples if (each.name, *each.labels.values()) == (name, *labels))
+
+
+def value_in(exposed: str, name: str, *labels: str) -> float:
+    """Returns the value of a sample in what a service exposes, by its name and the values of its labels in order."""
+    samples = (sample for family in text_string_to_metric_families(exposed) for sample in family.samples)
     return sum(each.value for each in samples if (each.name, *each.labels.values()) == (name, *labels))
 
 

@@ -1,6 +1,9 @@
 """A folder or an object store of S3 in which each file is written once.
 
 A fault has advice and never the text of the store, which names paths and may hold parts of an answer.
+
+A store that accepts connections and answers nothing costs each request its whole time. After one such request, the
+store is asked again by one request at a time, after a pause; all others fail at once.
 """
 
 from __future__ import annotations
@@ -8,17 +11,24 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import time
 from bisect import bisect_right
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import structlog
+
+from ledger.back_off import back_off_s
 from ledger.postgres.faults import Fault
+from ledger.telemetry.metrics import STORE_FAILURES
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
+
+_log = structlog.get_logger()
 
 _REQUEST_MAX: Final = timedelta(seconds=10)
 _RETRIES: Final[Any] = {
@@ -30,10 +40,13 @@ _RETRIES: Final[Any] = {
 
 The caller repeats what failed later.
 """
+_SILENT_FIRST_S, _SILENT_MAX_S = 5.0, 30.0
+"""How long a store is not asked after a request without an answer: doubled each time."""
 _GAP_MAX: Final = 1 << 20
 """How many bytes between two parts of a file are read with them: another request takes longer."""
 _CODE: Final = re.compile(r"<Code>(\w{1,64})</Code>")
 _NO_BUCKET: Final = "NoSuchBucket"
+_AWAY: Final = "check that it runs, and AWS_ENDPOINT_URL and AWS_REGION"
 _MACHINE_CREDENTIALS: Final = "169.254.169.254"
 """The host from which a machine of AWS gets its credentials if the environment has none."""
 
@@ -48,36 +61,44 @@ class WriteOnceStore:
         self._url, self._fault, self._files, self._variable = url, fault, files, variable
         self._folder = Path(url.removeprefix("file://")) if url.startswith("file://") else None
         self._opened: ObjectStore | None = None
+        self._unanswered = 0  # requests one after another
+        self._asked_again_at_s = 0.0
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the store has left a request unanswered and is not to be asked yet."""
+        return time.monotonic() < self._asked_again_at_s
+
+    def require_answering(self) -> None:
+        """Raises the fault while the store is silent."""
+        if self.is_silent:
+            raise self._fault(f"the store of {self._files} does not answer: {_AWAY}")
 
     async def create(self, key: str, content: bytes) -> bool:
         """Stores a file. Returns False if one is stored under its key. Raises the fault."""
         from obstore.exceptions import AlreadyExistsError
 
-        try:
-            await self._store().put_async(key, content, mode="create")
-        except AlreadyExistsError:
-            return False
-        except Exception as fault:  # noqa: BLE001 - each kind of store raises its own
-            raise self._unavailable(fault) from None
+        with self._asking():
+            try:
+                await self._store().put_async(key, content, mode="create")
+            except AlreadyExistsError:
+                return False
         return True
 
     async def replace(self, key: str, content: bytes) -> None:
         """Stores a file in the place of one that may be damaged, and of no other bytes. Raises the fault."""
-        try:
+        with self._asking():
             await self._store().put_async(key, content, use_multipart=False)
-        except Exception as fault:  # noqa: BLE001 - each kind of store raises its own
-            raise self._unavailable(fault) from None
 
     async def read(self, key: str) -> bytes | None:
         """Returns a file, None if there is none. Raises the fault."""
-        try:
-            return bytes(await (await self._store().get_async(key)).bytes_async())
-        except (FileNotFoundError, ValueError) as missing:
-            if _code_of(missing) == _NO_BUCKET:
-                raise self._unavailable(missing) from None
-            return None
-        except Exception as fault:  # noqa: BLE001 - each kind of store raises its own
-            raise self._unavailable(fault) from None
+        with self._asking():
+            try:
+                return bytes(await (await self._store().get_async(key)).bytes_async())
+            except (FileNotFoundError, ValueError) as missing:
+                if _code_of(missing) == _NO_BUCKET:
+                    raise
+                return None
 
     def read_parts(self, key: str, parts: Sequence[tuple[int, int]]) -> list[bytes] | None:
         """Returns parts of a file, each of an offset and a length; None if there is no file. A part is shorter where
@@ -112,10 +133,8 @@ class WriteOnceStore:
         """Returns the folders and the files directly below a prefix, which is empty or ends in a slash. Raises the
         fault.
         """
-        try:
+        with self._asking():
             found = await self._store().list_with_delimiter_async(prefix or None)
-        except Exception as fault:  # noqa: BLE001 - each kind of store raises its own
-            raise self._unavailable(fault) from None
         return list(found["common_prefixes"]), [each["path"] for each in found["objects"]]
 
     @property
@@ -124,10 +143,8 @@ class WriteOnceStore:
 
     async def remove(self, keys: Sequence[str]) -> None:
         """Removes files. Raises the fault."""
-        try:
+        with self._asking():
             await self._store().delete_async(keys)
-        except Exception as fault:  # noqa: BLE001 - each kind of store raises its own
-            raise self._unavailable(fault) from None
 
     async def flush(self, keys: Sequence[str]) -> None:
         """Makes files durable, and the names by which they are found. An object store's are durable already.
@@ -139,6 +156,32 @@ class WriteOnceStore:
                 await asyncio.to_thread(_flush, self._folder, keys)
             except OSError as fault:
                 raise self._unavailable(fault) from None
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Asks the store in its block, unless it is silent, and raises what the block does as the fault."""
+        self.require_answering()
+        unanswered = self._unanswered
+        if unanswered:  # this one finds out whether the store answers again, and the others fail meanwhile
+            self._asked_again_at_s = time.monotonic() + _REQUEST_MAX.total_seconds()
+        try:
+            yield
+        except Exception as fault:  # noqa: BLE001 - each kind of store raises its own
+            if _is_silence(fault) and unanswered == self._unanswered:  # not one that began before the silence was known
+                self._note_silence()
+            raise self._unavailable(fault) from None
+        self._note_answer()
+
+    def _note_silence(self) -> None:
+        if not self._unanswered:
+            _log.error("store_silent", files=self._files, advice=_AWAY)
+        self._asked_again_at_s = time.monotonic() + back_off_s(self._unanswered, _SILENT_MAX_S, _SILENT_FIRST_S)
+        self._unanswered += 1
+
+    def _note_answer(self) -> None:
+        if self._unanswered:
+            _log.info("store_answers", files=self._files)
+        self._unanswered, self._asked_again_at_s = 0, 0.0
 
     def _store(self) -> Any:
         """Returns the store. Opening it imports a library that a process without a file to store never needs."""
@@ -156,6 +199,7 @@ class WriteOnceStore:
         return self._opened
 
     def _unavailable(self, fault: Exception) -> Fault:
+        STORE_FAILURES.labels(self._files).inc()
         code = _code_of(fault) or type(fault).__name__
         return self._fault(f"the store of {self._files} failed ({code}): {self._remedy(fault, code)}")
 
@@ -172,7 +216,7 @@ class WriteOnceStore:
             return "AWS_ENDPOINT_URL is not HTTPS: set AWS_ALLOW_HTTP=true where that is safe"
         if isinstance(fault, GenericError) and _MACHINE_CREDENTIALS in str(fault):
             return "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: this machine has no credentials of its own"
-        return "check that it runs, and AWS_ENDPOINT_URL and AWS_REGION"
+        return _AWAY
 
 
 def _flush(folder: Path, keys: Sequence[str]) -> None:
@@ -210,6 +254,11 @@ def _spans_of(parts: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 def _is_behind_end(fault: Exception) -> bool:
     """Returns whether a part begins behind the end of its file."""
     return _code_of(fault) == "InvalidRange" or "Requested range was invalid" in str(fault)
+
+
+def _is_silence(fault: Exception) -> bool:
+    """Returns whether a request had no answer in its time. The library has no class for that."""
+    return "kind: Timeout" in str(fault)
 
 
 def _code_of(fault: Exception) -> str:

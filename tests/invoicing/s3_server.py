@@ -9,9 +9,10 @@ from __future__ import annotations
 import hmac
 import os
 import re
+import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
@@ -30,7 +31,10 @@ _PART: Final = re.compile(r"bytes=(\d+)-(\d+)")
 
 
 class S3Server:
-    """The objects by bucket and key, and what the next requests meet: a status, or None for a lost answer."""
+    """The objects by bucket and key, and what the next requests meet: a status, or None for a lost answer.
+
+    Requests wait while `answers` is not set.
+    """
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -38,17 +42,21 @@ class S3Server:
         self.disturbances: list[int | None] = []
         self.requests: list[str] = []
         self.lock = threading.Lock()
+        self.answers = threading.Event()
+        self.answers.set()
 
     def answer(self, request: Any, body: bytes) -> tuple[int, str, bytes]:
         """Returns the status, the error's code and the content."""
         refused = _refusal(request, body)
         if refused:
             return 403, refused, b""
-        _, bucket, key = unquote(urlsplit(request.path).path).split("/", 2)
+        _, bucket, *rest = unquote(urlsplit(request.path).path).split("/", 2)
         if bucket not in self.buckets:
             return 404, "NoSuchBucket", b""
-        objects = self.buckets[bucket]
+        objects, key = self.buckets[bucket], "".join(rest)
         if request.command == "GET":
+            if not key:
+                return 200, "", _listed(objects, dict(parse_qsl(urlsplit(request.path).query)).get("prefix", ""))
             if key not in objects:
                 return 404, "NoSuchKey", b""
             part = _PART.fullmatch(request.headers.get("Range", ""))
@@ -68,6 +76,17 @@ class S3Server:
         return self.buckets[bucket][key]
 
 
+def _listed(objects: Iterable[str], prefix: str) -> bytes:
+    """Returns the answer to a list of the folders and the objects directly below a prefix."""
+    below = sorted(key for key in objects if key.startswith(prefix))
+    folders = {prefix + key[len(prefix) :].partition("/")[0] + "/" for key in below if "/" in key[len(prefix) :]}
+    found = [key for key in below if "/" not in key[len(prefix) :]]
+    about = "<LastModified>2026-01-31T12:00:00.000Z</LastModified><ETag>e</ETag><Size>1</Size>"
+    files = "".join(f"<Contents><Key>{key}</Key>{about}</Contents>" for key in found)
+    prefixes = "".join(f"<CommonPrefixes><Prefix>{each}</Prefix></CommonPrefixes>" for each in sorted(folders))
+    return f"<ListBucketResult><IsTruncated>false</IsTruncated>{files}{prefixes}</ListBucketResult>".encode()
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     store: S3Server
@@ -75,6 +94,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.store.requests.append(f"{self.command} {self.path}")
+        self.store.answers.wait()
         status, code, content = self.store.answer(self, body)
         if self.store.disturbances and status == 200:
             disturbance = self.store.disturbances.pop(0)
@@ -91,8 +111,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes {start}-{start + len(content) - 1}/{total}")
         self.send_header("ETag", f'"{sha256(content).hexdigest()}"')
         self.send_header("Last-Modified", "Sat, 31 Jan 2026 12:00:00 GMT")
-        self.end_headers()
-        self.wfile.write(content)
+        with suppress(ConnectionError):  # a client that has waited too long is gone
+            self.end_headers()
+            self.wfile.write(content)
 
     do_PUT = do_GET  # noqa: N815 - the name that http.server looks for
 
@@ -134,6 +155,7 @@ def running() -> Iterator[S3Server]:
         serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         serving.start()
         yield handler.store  # type: ignore[attr-defined]
+        handler.store.answers.set()  # type: ignore[attr-defined]
         server.shutdown()
         serving.join()
 
@@ -154,3 +176,15 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY_ID)
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
         yield store
+
+
+def main() -> None:
+    """Serves an empty bucket as a process of its own, which a test can stop."""
+    with running() as store:
+        sys.stdout.write(f"ready {store.url}\n")
+        sys.stdout.flush()
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()

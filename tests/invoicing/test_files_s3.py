@@ -9,8 +9,11 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from uuid import uuid4
 
 import pytest
+from structlog.testing import capture_logs
 from tests.invoicing.s3_server import BUCKET, SECRET, s3
+from tests.metric_values import metric_value
 
+from ledger import write_once_store
 from ledger.doctor import examine
 from ledger.invoicing.files import DocumentFiles, FileConflict, FilesUnavailable
 
@@ -90,6 +93,38 @@ async def test_a_store_that_fails_is_a_fault_that_names_what_to_do(s3, monkeypat
             await asked
         assert text in str(fault.value)
         assert SECRET not in str(fault.value)
+
+
+@OWN_SERVER
+async def test_a_silent_store_is_asked_by_one_request_at_a_time(s3, monkeypatch):
+    for name, value in {"_REQUEST_MAX": timedelta(seconds=0.5), "_RETRIES": {"max_retries": 0}}.items():
+        monkeypatch.setattr(write_once_store, name, value)
+    files = opened()
+    kept = await stored(files)
+    asked, counted = len(s3.requests), metric_value("ledger_store_failures_total", "files")
+    s3.answers.clear()
+    with capture_logs() as lines:
+        results = await asyncio.gather(*(files.read(kept.xml_key) for _ in range(4)), return_exceptions=True)
+        assert [type(each) for each in results] == [FilesUnavailable] * 4
+        assert len(s3.requests) == asked + 4, "nothing was known before"
+        for _ in range(3):
+            with pytest.raises(FilesUnavailable, match="does not answer: check that it runs"):
+                await files.read(kept.xml_key)
+        with pytest.raises(FilesUnavailable, match="does not answer"):
+            files.require_answering()
+        assert len(s3.requests) == asked + 4
+        files._store._asked_again_at_s = 0.0  # the pause is over
+        files.require_answering()
+        results = await asyncio.gather(*(files.read(kept.xml_key) for _ in range(4)), return_exceptions=True)
+        assert [type(each) for each in results] == [FilesUnavailable] * 4
+        assert len(s3.requests) == asked + 5, "one finds out, and the others do not wait for it"
+        assert metric_value("ledger_store_failures_total", "files") == counted + 5
+        s3.answers.set()
+        files._store._asked_again_at_s = 0.0
+        assert await files.read(kept.xml_key) == b"<xml/>"
+        assert await asyncio.gather(*(files.read(kept.pdf_key) for _ in range(4))) == [b"%PDF"] * 4
+    changes = [(line["event"], line["files"]) for line in lines if line["event"].startswith("store_")]
+    assert changes == [("store_silent", "files"), ("store_answers", "files")]
 
 
 def test_the_doctor_reads_from_the_store(s3, tmp_path):

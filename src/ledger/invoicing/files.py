@@ -71,6 +71,15 @@ class DocumentFiles:
         self._link_key, self._links_url = link_key, links_url
         self._store = WriteOnceStore(url, fault=FilesUnavailable, files="files", variable="LEDGER_FILES_URL")
 
+    @property
+    def are_silent(self) -> bool:
+        """Whether their store has left a request unanswered and is not to be asked yet."""
+        return self._store.is_silent
+
+    def require_answering(self) -> None:
+        """Raises FilesUnavailable while the store is silent."""
+        self._store.require_answering()
+
     async def put(self, merchant_id: UUID, document_id: UUID, fiscal_uuid: UUID, xml: bytes, pdf: bytes) -> StoredFiles:
         """Stores a stamped document, once. Repeated after a crash, it keeps the files that are there.
 

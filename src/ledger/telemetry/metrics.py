@@ -366,6 +366,11 @@ RECORDS_UNOPENED = _counter(
     "lacks or a key whose row is lost, broken for another one's row.",
     ("holder", "reason"),
 )
+STORE_FAILURES = _counter(
+    "ledger_store_failures_total",
+    "Requests to the store of files, checkpoints or archived events that failed or had no answer in time.",
+    ("files",),
+)
 FILES_MISSING = _counter(
     "ledger_files_missing_total",
     "Files of stamped documents and of archived events that were read, and are missing from their store or were changed.",

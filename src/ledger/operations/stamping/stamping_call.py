@@ -120,6 +120,8 @@ class StampingCall(ProviderCall, frozen=True, kw_only=True):
         invoicing = self.ledger.invoicing
         if invoicing is None or invoicing.provider is None:
             return None
+        if invoicing.files.are_silent:
+            return None  # a stamp would be looked up and printed in vain
         provider, now = invoicing.provider, datetime.now(UTC)
         can_fence, late_s = provider.capabilities.can_fence, provider.capabilities.late_arrival_s
         is_final = how.is_final(self.deadline_at, can_fence=can_fence, late_arrival_s=late_s)

@@ -28,7 +28,8 @@ async def cancel_document(
     """Cancels a stamped document of an order, and returns the order with the cancellation's progress.
 
     Raises OrderNotFound, DocumentNotFound, InvoiceNotReady, InvoiceInUse, InvalidField; ProviderUnavailable if the
-    provider could not be reached; ConcurrentUpdate, a Fault; with a key also IdempotencyKeyReused, RequestInProgress.
+    provider could not be reached, FilesUnavailable while the store of files does not answer; ConcurrentUpdate, a Fault;
+    with a key also IdempotencyKeyReused, RequestInProgress.
     """
     uow = UnitOfWork(ledger, actor, key)
 
@@ -36,6 +37,7 @@ async def cancel_document(
         if ledger.invoicing is None or ledger.invoicing.provider is None:
             raise ProviderUnavailable("no stamping provider is configured")
         order = await uow.find(ORDERS, reference)
+        ledger.invoicing.files.require_answering()
         command = CancelDocument(
             motive=request.motive,
             provider=ledger.invoicing.provider.capabilities.name,

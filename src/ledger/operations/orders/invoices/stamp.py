@@ -79,14 +79,17 @@ async def stamp_order(
 
     A document that the provider refuses stays FAILED, and one whose outcome is unknown PENDING. `check` may refuse the
     order, as the commit finds it, by an exception. Raises that, OrderNotFound, DocumentNotFound, FiscalDataIncomplete,
-    AmountNotStampable, InvalidField; ProviderUnavailable if the provider could not be reached; ConcurrentUpdate, a
-    Fault; with a key also IdempotencyKeyReused and RequestInProgress.
+    AmountNotStampable, InvalidField; ProviderUnavailable if the provider could not be reached, FilesUnavailable while
+    the store of files does not answer; ConcurrentUpdate, a Fault; with a key also IdempotencyKeyReused and
+    RequestInProgress.
     """
     uow = UnitOfWork(ledger, actor, key)
     before: dict[UUID, int] = {}
 
     async def attempt(_: Conflict | None) -> Plan:
         order = await uow.find(ORDERS, reference)
+        if ledger.invoicing is not None:
+            ledger.invoicing.files.require_answering()
         if check is not None:
             check(order)
         for document in () if order.invoices is None else order.invoices.documents:
