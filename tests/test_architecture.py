@@ -101,7 +101,7 @@ PACKAGES = {
          "yarl"),
         (),
     ),
-    ("ledger.write_once_store",): (("ledger.postgres.faults", "obstore"), ()),
+    ("ledger.write_once_store",): (("ledger.back_off", "ledger.postgres.faults", "ledger.telemetry.metrics", "obstore", "structlog"), ()),
     ("ledger.tlog",): (
         ("ledger.tlog", "ledger.journal.codec", "ledger.journal.event_archive", "ledger.write_once_store", *DATABASE, "cryptography", "msgspec"),
         (),
