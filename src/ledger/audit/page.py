@@ -73,7 +73,7 @@ def _sealed(logs: Iterable[Sealed]) -> str:
         ]
         for each in logs
     ]
-    columns = ["Merchant", "Events", "Newest checkpoint", "Public keys", "Compared outside the database"]
+    columns = ["Merchant", "Events", "Newest checkpoint", "Public keys", "Checkpoints outside the database"]
     return table(columns, rows, len(columns), "days") if rows else "<p>No log is signed yet.</p>"
 
 

@@ -38,7 +38,10 @@ class ActorDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False)
     key_id: Annotated[UUID | None, Meta(description="The API key; null for another actor.")] = None
     name: Annotated[
         str | None,
-        Meta(description="The name of the key, the part of the worker, or the operator; null where none is known."),
+        Meta(
+            description="The name of the key, the part of the worker, such as due or recovery, or the operator; null where "
+            "none is known."
+        ),
     ] = None
 
 

@@ -21,6 +21,16 @@ from projections.histories.documents import ActorDocument, HistoryEventDocument,
 from projections.histories.explanations import Explanation, Move, Value
 
 _ACTORS: Final = {"API_KEY": "API key", "WORKER": "Service", "PROCESSOR": "Processor", "OPERATOR": "Operator"}
+_PARTS: Final = {
+    "due": "Service, when it was due",
+    "forgetting": "Service, by an erasure",
+    "overpayment": "Service, by an overpayment",
+    "reconciliation": "Service, by a reconciliation",
+    "recovery": "Service, by a look-up of a call without an answer",
+    "subscription": "Service, by a subscription",
+}
+"""The parts of the worker, as the log names them, for people."""
+_KEY_ID_SHOWN: Final = 6
 _AMOUNTS: Final = (
     ("amount", "Amount"),
     ("amount_paid", "Paid"),
@@ -183,6 +193,10 @@ def _row(
 
 
 def _by(actor: ActorDocument) -> str:
+    if actor.type == "WORKER" and actor.name in _PARTS:
+        return _PARTS[actor.name]
+    if actor.name is None and actor.key_id is not None:
+        return f"{_ACTORS[actor.type]} …{str(actor.key_id)[-_KEY_ID_SHOWN:]}"
     return _ACTORS[actor.type] if actor.name is None else f"{_ACTORS[actor.type]}: {actor.name}"
 
 
@@ -206,6 +220,12 @@ td strong { background: #fff1cc; padding: 0 .2rem; print-color-adjust: exact; }
 tr { break-inside: avoid; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .terms { width: auto; min-width: min(100%, 24rem); }
+@media (min-width: 64rem) {
+  .events th { width: 10rem; }
+  .events th.number { width: 6.5rem; }
+  .events th:nth-child(-n+2) { width: 3rem; }
+  .events th:nth-child(3) { width: auto; }
+}
 @media (max-width: 48rem) {
   body { margin: 1rem; }
   .value { font-size: 1.5rem; }

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
+from msgspec import Raw
 from tests.api.bodies import order, paid_order
 from tests.api.isolation.objects import objects_of
 from tests.api.log.test_log import seal
@@ -21,6 +23,13 @@ from ledger.journal.reader import LogReader
 from ledger.operations.context.inputs import Actor
 from ledger.operations.erasure.erase_customer import delete_customer
 from ledger.settings import Settings
+from projections.histories.documents import (
+    ActorDocument,
+    HistoryEventDocument,
+    HistoryPagination,
+    HistoryStateDocument,
+)
+from projections.histories.pages import history_page
 from projections.histories.sentences import SENTENCES
 
 pytestmark = pytest.mark.anyio
@@ -108,6 +117,8 @@ async def test_a_page_for_people_marks_what_changed(merchant: Merchant):
     assert (await merchant.client.patch(one, json={"amount": 170000}, headers=merchant.key)).status_code == 200
     page = (await merchant.get(f"{one}/events", accept="text/html,application/xhtml+xml,*/*;q=0.8")).text
     assert "<strong>1,700.00</strong>" in page
+    key_id = (await merchant.get(f"{one}/events")).json()["data"][0]["actor"]["keyId"]
+    assert f">API key …{key_id[-6:]}</td>" in page, "a key without a name is known by its id"
     assert page.count("<strong>PENDING</strong>") == 1
     rest = (await merchant.get(f"{one}/events?afterVersion=1", accept="text/html")).text
     assert "<strong>PENDING</strong>" not in rest
@@ -196,3 +207,24 @@ async def test_a_long_history_is_read_in_parts_and_answered_the_same(
     read.clear()
     page = await shown(merchant, f"{one}/events?afterVersion=5&limit=1")
     assert (page["data"][0]["version"], page["pagination"]["total"], read) == (6, 9, [2, 2, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("actor", "text"),
+    [
+        (ActorDocument(type="WORKER", name="due"), "Service, when it was due"),
+        (ActorDocument(type="WORKER", name="other"), "Service: other"),
+        (ActorDocument(type="OPERATOR", name="eva <e@x>"), "Operator: eva &lt;e@x&gt;"),
+        (ActorDocument(type="API_KEY", key_id=UUID(int=0xABCDEF), name="Shop"), "API key: Shop"),
+        (ActorDocument(type="PROCESSOR"), "Processor"),
+    ],
+)
+def test_a_page_names_who_caused_an_event(actor: ActorDocument, text: str):
+    at = "2026-01-31T12:00:00.000Z"
+    event = HistoryEventDocument(
+        version=1, position=1, recorded_at=at, topic="x.v1", sentence="x", actor=actor, request_id=None, causation=None,
+        event=Raw(b"{}"), state=HistoryStateDocument(status="ACTIVE"), sealed=False,
+    )  # fmt: skip
+    pages = HistoryPagination(limit=1, total=1, count=1, has_more=False, last_version=1)
+    page = history_page("A customer", [event], pages, None, None, ZoneInfo("America/Mexico_City"))
+    assert f">{text}</td>" in page
