@@ -158,6 +158,18 @@ def _stop(proxy: Proxy) -> int:
     return 0
 
 
+async def test_a_transaction_that_was_cut_between_two_statements_does_not_end_as_if_it_had_committed(
+    log_url: str,
+) -> None:
+    async with await connect(log_url, "test") as connection:
+        with pytest.raises(psycopg.OperationalError):  # noqa: PT012 - the end of the block raises
+            async with connection.transaction():
+                await connection.execute("create table never_made ()")
+                await asyncio.sleep(2 * SILENT_S)
+                assert cut_if_silent(connection)
+    assert fetch(log_url, "select to_regclass('never_made')") == [(None,)]
+
+
 async def test_two_statements_that_notice_it_at_the_same_moment_report_it_once(log_url: str) -> None:
     async with await connect(log_url, "test") as one, await connect(log_url, "test") as other:
         statements = [asyncio.create_task(each.execute("select pg_sleep(60)")) for each in (one, other)]

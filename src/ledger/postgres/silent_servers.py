@@ -21,7 +21,7 @@ from weakref import WeakSet
 import psycopg
 import structlog
 from psycopg.abc import PQGen
-from psycopg.pq import PipelineStatus
+from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.pq.abc import PGconn
 from psycopg.rows import AsyncRowFactory, tuple_row
 
@@ -86,8 +86,13 @@ class WatchedConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
         return self._heard_s <= since_s and not _has_unread(self)
 
     def cut(self) -> None:
-        """Breaks the connection under the task that waits for an answer; without one, closes it."""
-        if self.lock.locked() or self.pgconn.pipeline_status != PipelineStatus.OFF:
+        """Breaks the connection under the task that waits for an answer, or that is between two statements of a
+        transaction; without one, closes it.
+
+        A transaction block whose connection was closed ends without an error, as if it had committed.
+        """
+        is_idle = self.pgconn.transaction_status == TransactionStatus.IDLE
+        if self.lock.locked() or self.pgconn.pipeline_status != PipelineStatus.OFF or not is_idle:
             abort_connection(self)
         else:
             self.pgconn.finish()
