@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
@@ -25,7 +26,7 @@ from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
 from projections.binary import micros
 from projections.formats import Moment, moment, moment_or_null
-from projections.lists.cursor import AnyCursor, CursorCodec
+from projections.lists.cursor import AnyCursor, CursorCodec, list_hash
 from projections.lists.paging import Pagination, paginated
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -372,13 +373,13 @@ def page_parameters(merchant_id: UUID, customer_id: UUID, query: MethodQuery) ->
     }
 
 
-def page_body(query: MethodQuery, rows: Sequence[tuple[Any, ...]]) -> bytes:
+def page_body(customer_id: UUID, query: MethodQuery, rows: Sequence[tuple[Any, ...]]) -> bytes:
     """Returns the JSON of a page from the rows of PAGE."""
-    shown, pagination = paginated(query, rows, _cursor_behind)
+    shown, pagination = paginated(query, rows, partial(_cursor_behind, list_hash(query, customer_id)))
     documents: list[Any] = [msgspec.Raw(doc) for _, doc, *_ in shown]
     return msgspec.json.encode(SavedPaymentMethodPage(data=documents, pagination=pagination))
 
 
-def _cursor_behind(row: tuple[Any, ...], behind: int) -> str:
+def _cursor_behind(of_list: bytes, row: tuple[Any, ...], behind: int) -> str:
     _, _, is_default, created_at, method_id = row
-    return METHOD_CURSORS.encode(MethodCursor(is_default, created_at, method_id, behind))
+    return METHOD_CURSORS.encode(MethodCursor(is_default, created_at, method_id, behind, list_hash=of_list))

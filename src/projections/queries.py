@@ -331,7 +331,7 @@ class Queries:
     async def payment_methods(self, merchant_id: UUID, customer_id: UUID, query: MethodQuery) -> bytes:
         """Returns one page of a customer's saved payment methods as JSON."""
         parameters = payment_methods.page_parameters(merchant_id, customer_id, query)
-        return payment_methods.page_body(query, await self._rows(payment_methods.PAGE, parameters))
+        return payment_methods.page_body(customer_id, query, await self._rows(payment_methods.PAGE, parameters))
 
     async def plan(self, merchant_id: UUID, reference: str) -> bytes | None:
         """Returns the JSON object of the merchant's plan with this service id, else with this external id."""
@@ -374,7 +374,7 @@ class Queries:
     async def subscription_invoices(self, merchant_id: UUID, subscription_id: UUID, query: InvoiceQuery) -> bytes:
         """Returns one page of a subscription's invoices as JSON."""
         parameters = invoices.page_parameters(merchant_id, subscription_id, query)
-        return invoices.page_body(query, await self._rows(invoices.PAGE, parameters))
+        return invoices.page_body(subscription_id, query, await self._rows(invoices.PAGE, parameters))
 
     async def find_key(self, key_hash: bytes) -> FoundKey | None:
         """Returns the API key with this keyed hash, also an expired or revoked one."""

@@ -17,7 +17,7 @@ from projections.lists.customers import CUSTOMER_CURSORS, CustomerCursor, Custom
 from projections.lists.pages import OrderQuery
 from projections.payment_methods import METHOD_CURSORS, MethodCursor
 from projections.products import ProductQuery
-from projections.subscriptions.invoices import INVOICE_CURSORS, InvoiceCursor
+from projections.subscriptions.invoices import INVOICE_CURSORS, InvoiceCursor, InvoiceQuery
 from projections.subscriptions.plans import PlanQuery
 from projections.subscriptions.subscriptions import SubscriptionQuery
 
@@ -56,6 +56,7 @@ LISTS = [
     (OrderQuery(statuses=(OrderStatus.PENDING, OrderStatus.COMPLETED), customer="c", created_from=AT), "c54a07"),
     (OrderQuery(statuses=(OrderStatus.PENDING,), amount_min=Decimal(1)), "48c82b"),
     (OrderQuery(statuses=(OrderStatus.PENDING,), amount_max=Decimal(1)), "2a54d4"),
+    (OrderQuery(amount_max=Decimal(0)), "26c066"),
     (CustomerQuery(), "3b9446"),
     (CustomerQuery(search="x"), "7d932d"),
     (CustomerQuery(email="x"), "a3877b"),
@@ -69,6 +70,8 @@ def test_the_hash_of_a_list_stays_and_is_of_its_filters_alone():
     """A client that holds a cursor reads on with it after an upgrade."""
     assert [list_hash(query).hex() for query, _ in LISTS] == [held for _, held in LISTS]
     assert len({held for _, held in LISTS}) == len(LISTS)
+    of_parents = [list_hash(InvoiceQuery(), within=within).hex() for within in (None, ENTRY, UUID(int=1))]
+    assert of_parents == ["d2b3c6", "d734b6", "c16ec1"]
     query, _ = LISTS[1]
     place = {"limit": 7, "offset": 3, "cursor": Cursor(True, AT, ENTRY, 20), "ascending": True, "as_of": AT}
     for same in (replace(query, **place), replace(query, statuses=query.statuses[::-1])):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
 from typing import Final, Generic, Protocol, TypeVar
 from urllib.parse import parse_qs, unquote_plus
+from uuid import UUID
 
 from msgspec import Struct
 
@@ -150,9 +151,11 @@ def parse_place(
     return Place(limit, offset, cursor)
 
 
-def refuse_cursor_of_another_list(query: ListQuery) -> None:
-    """Raises ApiError (400) if a page continues another list than its query asks for: one with other filters."""
-    if query.cursor is not None and query.cursor.list_hash not in (b"", list_hash(query)):
+def refuse_cursor_of_another_list(query: ListQuery, within: UUID | None = None) -> None:
+    """Raises ApiError (400) if a page continues another list than its query asks for: one with other filters, or of
+    another resource than `within`.
+    """
+    if query.cursor is not None and query.cursor.list_hash not in (b"", list_hash(query, within)):
         raise invalid("cursor", "must be the nextCursor of another page, sent with the filters of that page")
 
 

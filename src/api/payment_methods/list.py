@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
-from api.decoding.query import PLACE_PARAMETERS, described_parameters, parse_parameters, parse_place
+from api.decoding.query import (
+    PLACE_PARAMETERS,
+    described_parameters,
+    parse_parameters,
+    parse_place,
+    refuse_cursor_of_another_list,
+)
 from api.errors import customer_not_found
 from api.http.dependencies import Dependencies
 from api.http.endpoint import READ_CUSTOMERS, ScopedOperation
@@ -40,6 +46,7 @@ async def list_methods(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """GET /customers/{customerId}/payment-methods: the default first, then the newest."""
     query = parse_method_query(request.query)
     customer_id = await customer_of(deps, request)
+    refuse_cursor_of_another_list(query, customer_id)
     return ApiResponse(200, await deps.queries.payment_methods(request.principal.merchant_id, customer_id, query))
 
 

@@ -9,7 +9,13 @@ import msgspec
 from msgspec import Struct
 
 from api import operation
-from api.decoding.query import PLACE_PARAMETERS, described_parameters, parse_parameters, parse_place
+from api.decoding.query import (
+    PLACE_PARAMETERS,
+    described_parameters,
+    parse_parameters,
+    parse_place,
+    refuse_cursor_of_another_list,
+)
 from api.http.dependencies import Dependencies
 from api.http.endpoint import SUBSCRIPTIONS, ScopedOperation
 from api.http.request import ApiRequest
@@ -50,6 +56,7 @@ async def list_invoices(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     if document is None:
         raise subscription_not_found()
     subscription_id = msgspec.json.decode(document, type=_Identified).id
+    refuse_cursor_of_another_list(query, subscription_id)
     return ApiResponse(200, await deps.queries.subscription_invoices(merchant_id, subscription_id, query))
 
 

@@ -22,9 +22,7 @@ from projections.binary import from_micros, micros
 
 
 class AnyCursor(Struct, frozen=True, kw_only=True):
-    """What every cursor has: the hash of the list that it is of. It is empty in cursors of before there was one, and in
-    those of lists without filters.
-    """
+    """What every cursor has: the hash of the list that it is of. It is empty in cursors of before there was one."""
 
     list_hash: bytes = b""
 
@@ -72,21 +70,26 @@ class CursorCodec(Generic[C]):
         return self._cursor(**fields, list_hash=list_hash)
 
 
-def list_hash(query: Any) -> bytes:
-    """Returns the hash that the cursors of a list have: of the kind of its entries, and of its filters.
+def list_hash(query: Any, within: UUID | None = None) -> bytes:
+    """Returns the hash that the cursors of a list have: of the kind of its entries, and of its filters. `within` is the
+    resource whose entries a list has that is not the merchant's.
 
     The order of a filter's values has no effect. Clients hold the cursors: never change the name of a query, or of a
-    filter.
+    filter, or what a filter is that is not sent.
     """
-    filters = {name: getattr(query, name) for name in _filters(query.__class__)}
-    used = {name: sorted(value) if isinstance(value, tuple) else value for name, value in filters.items() if value}
-    listed = msgspec.json.encode([type(query).__name__, used], order="deterministic")
+    filters = [(name, getattr(query, name), absent) for name, absent in _filters(query.__class__)]
+    used = {
+        name: sorted(value) if isinstance(value, tuple) else value for name, value, absent in filters if value != absent
+    }
+    of = () if within is None else (within,)
+    listed = msgspec.json.encode([type(query).__name__, used, *of], order="deterministic")
     return hashlib.blake2b(listed, digest_size=_HASH_BYTES).digest()
 
 
 @cache
-def _filters(query: type[Struct]) -> tuple[str, ...]:
-    return tuple(name for name in query.__struct_fields__ if name not in _PLACE)
+def _filters(query: type[Struct]) -> tuple[tuple[str, Any], ...]:
+    """Returns the names of a query's filters, each with its value if it is not sent."""
+    return tuple((field.name, field.default) for field in msgspec.structs.fields(query) if field.name not in _PLACE)
 
 
 def _packed(value: Any) -> Any:

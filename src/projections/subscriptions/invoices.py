@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import zip_longest
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID
@@ -15,7 +16,7 @@ from ledger.domain.subscriptions.state import Invoice, Subscription
 from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
 from projections.formats import Currency, Moment, moment, moment_or_null
-from projections.lists.cursor import AnyCursor, CursorCodec
+from projections.lists.cursor import AnyCursor, CursorCodec, list_hash
 from projections.lists.paging import Pagination, paginated
 
 InvoiceAmount = Annotated[str, Meta(description="A decimal string in minor units (cents).", examples=["38900"])]
@@ -254,12 +255,12 @@ def page_parameters(merchant_id: UUID, subscription_id: UUID, query: InvoiceQuer
     }
 
 
-def page_body(query: InvoiceQuery, rows: Sequence[tuple[Any, ...]]) -> bytes:
+def page_body(subscription_id: UUID, query: InvoiceQuery, rows: Sequence[tuple[Any, ...]]) -> bytes:
     """Returns the JSON of a page from the rows of PAGE."""
-    shown, pagination = paginated(query, rows, _cursor_behind)
+    shown, pagination = paginated(query, rows, partial(_cursor_behind, list_hash(query, subscription_id)))
     documents: list[Any] = [Raw(document) for _, _, document in shown]
     return _encode(SubscriptionInvoicePage(data=documents, pagination=pagination))
 
 
-def _cursor_behind(row: tuple[Any, ...], behind: int) -> str:
-    return INVOICE_CURSORS.encode(InvoiceCursor(row[1], behind))
+def _cursor_behind(of_list: bytes, row: tuple[Any, ...], behind: int) -> str:
+    return INVOICE_CURSORS.encode(InvoiceCursor(row[1], behind, list_hash=of_list))

@@ -133,6 +133,15 @@ async def test_cursors_lead_through_all_methods_also_where_one_is_saved_in_betwe
     assert [each for each in found if each in ids] == [ids[0], ids[3], ids[2], ids[1]]
 
 
+async def test_a_cursor_belongs_to_its_customer(merchant: Merchant) -> None:
+    for n in range(2):
+        await save(merchant, f"{n}", "4242424242424242")
+    await merchant.create(order(externalId="x", customer={"externalId": "beto"}))
+    cursor = (await listed(merchant, "?limit=1")).json()["pagination"]["nextCursor"]
+    refused = await listed(merchant, f"?limit=1&cursor={cursor}", customer="beto")
+    assert (refused.status_code, [each["field"] for each in refused.json()["errors"]]) == (400, ["cursor"])
+
+
 @pytest.mark.parametrize(
     ("query", "field"),
     [

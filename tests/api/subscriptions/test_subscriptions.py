@@ -391,6 +391,9 @@ async def test_pages_of_invoices_follow_the_periods(merchant: Merchant):
     after = await shown(merchant, f"{path}?limit=2&cursor={cursor}")
     assert after["data"] == whole["data"][2:4] == (await shown(merchant, f"{path}?limit=2&page=2"))["data"]
     assert (after["pagination"]["offset"], after["pagination"]["hasMore"]) == (2, True)
+    other = await subscribed(merchant, planId=new["planId"], externalId="other")
+    of_other = await merchant.get(f"{SUBSCRIPTIONS}/{other['id']}/invoices?limit=2&cursor={cursor}")
+    assert (of_other.status_code, [each["field"] for each in of_other.json()["errors"]]) == (400, ["cursor"])
     wrong = await merchant.get(f"{path}?limit=0&cursor=x")
     assert [each["field"] for each in wrong.json()["errors"]] == ["limit", "cursor"]
 
