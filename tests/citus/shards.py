@@ -6,6 +6,7 @@ import os
 from typing import Final
 from uuid import UUID
 
+import psycopg
 from psycopg.conninfo import make_conninfo
 from tests.journal.small_log import fetch
 
@@ -13,6 +14,11 @@ from tests.journal.small_log import fetch
 WAITING: Final = """
 select nodename from run_command_on_workers($$select count(*) from pg_locks where not granted and locktype = 'advisory'$$)
  where result <> '0'
+"""
+
+
+_MIDDLE: Final = """
+select (shardminvalue::int8 + (shardmaxvalue::int8 - shardminvalue::int8) / 2)::text from pg_dist_shard where shardid = %s
 """
 
 
@@ -27,6 +33,27 @@ def shard_to_move(url: str, merchant: UUID) -> tuple[int, int, int]:
         merchant,
     )
     return found
+
+
+def move_for_good(url: str, merchant: UUID) -> None:
+    """Moves the shard of a merchant, and removes what Citus keeps of it where it was."""
+    fetch(url, "select citus_move_shard_placement(%s, %s, %s, 'block_writes')", *shard_to_move(url, merchant))
+    clean_up(url)
+
+
+def split_shard(url: str, merchant: UUID) -> None:
+    """Makes two shards of a merchant's, on its node, and removes what Citus keeps of the former one."""
+    shard, node, _ = shard_to_move(url, merchant)
+    ((middle,),) = fetch(url, _MIDDLE, shard)
+    split = "select citus_split_shard_by_split_points(%s, array[%s], array[%s, %s]::int4[], 'block_writes')"
+    fetch(url, split, shard, middle, node, node)
+    clean_up(url)
+
+
+def clean_up(url: str) -> None:
+    """Removes what Citus keeps of shards where they were."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("call citus_cleanup_orphaned_resources()")
 
 
 def place_of(url: str, merchant: UUID, table: str) -> tuple[str, str]:

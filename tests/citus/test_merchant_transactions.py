@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator
 from uuid import UUID
 
 import psycopg
 import pytest
 from psycopg import IsolationLevel
-from tests.citus.shards import WAITING, shard_to_move
+from tests.citus.shards import WAITING, shard_to_move, split_shard
 from tests.journal.small_log import fetch, open_log
 
 from ledger.postgres.connection import Connection, connect
@@ -20,6 +22,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.long]
 MOVE = "select citus_move_shard_placement(%s, %s, %s, 'block_writes')"
 BEGIN = "insert into event_feed (merchant_id, sequence, past) values (%s, 1, 0)"
 NUMBER = "update event_feed set sequence = sequence + 1 where merchant_id = %s returning sequence, pg_backend_pid()"
+COUNT_ON = "update event_feed set sequence = sequence + 1 where merchant_id = %s returning sequence"
 SEQUENCE = "select sequence from event_feed where merchant_id = %s"
 
 
@@ -77,10 +80,8 @@ async def test_a_transaction_that_waited_for_a_move_writes_nothing_to_the_former
     moved = False
 
     async def write() -> None:
-        with pytest.raises(psycopg.errors.CannotConnectNow):
-            async with transactions.begin(connection, merchant):
-                assert moved, "it began while the shard moved"
         async with transactions.begin(connection, merchant) as node:
+            assert moved, "it began while the shard moved"
             await node.execute(NUMBER, [merchant])
 
     async with await psycopg.AsyncConnection.connect(distributed_url) as mover:
@@ -92,6 +93,52 @@ async def test_a_transaction_that_waited_for_a_move_writes_nothing_to_the_former
         moved = True
         await writing
     assert fetch(distributed_url, SEQUENCE, merchant) == [(2,)]
+
+
+async def test_a_snapshot_is_read_where_the_shard_is(
+    transactions: MerchantTransactions, connection: Connection, distributed_url: str
+) -> None:
+    merchant = open_log(distributed_url)
+    await connection.execute(BEGIN, [merchant])
+    await connection.set_isolation_level(IsolationLevel.REPEATABLE_READ)
+    await connection.set_read_only(True)
+    for place in range(1, 4):
+        async with transactions.begin(connection, merchant) as node:
+            assert await (await node.execute(SEQUENCE, [merchant])).fetchall() == [(place,)]
+            with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+                await node.execute(NUMBER, [merchant])
+        await asyncio.to_thread(fetch, distributed_url, MOVE, *shard_to_move(distributed_url, merchant))
+        await asyncio.to_thread(fetch, distributed_url, COUNT_ON, merchant)
+
+
+async def test_a_shard_that_was_split_is_found_again(
+    transactions: MerchantTransactions, connection: Connection, distributed_url: str
+) -> None:
+    merchant = open_log(distributed_url)
+    await connection.execute(BEGIN, [merchant])
+    await number(transactions, connection, merchant)
+    await asyncio.to_thread(split_shard, distributed_url, merchant)
+    await number(transactions, connection, merchant)
+    assert fetch(distributed_url, SEQUENCE, merchant) == [(3,)]
+
+
+async def test_a_server_that_is_stopped_is_waited_for_no_longer_than_for_any_answer(
+    transactions: MerchantTransactions, connection: Connection, distributed_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ledger.postgres.merchant_transactions.ANSWER_MAX_S", 1.0)
+    transactions = MerchantTransactions(distributed_url, "test-stopped")
+    merchant = open_log(distributed_url)
+    await connection.execute(BEGIN, [merchant])
+    row = await (await transactions.execute(connection, merchant, NUMBER, [merchant])).fetchone()
+    assert row is not None
+    os.kill(row[1], signal.SIGSTOP)
+    try:
+        with pytest.raises(psycopg.OperationalError):
+            await number(transactions, connection, merchant)
+        await number(transactions, connection, merchant)
+    finally:
+        os.kill(row[1], signal.SIGCONT)
+        await transactions.stop()
 
 
 async def number(transactions: MerchantTransactions, connection: Connection, merchant: UUID) -> int:

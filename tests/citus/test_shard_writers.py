@@ -12,10 +12,11 @@ from uuid import UUID
 import psycopg
 import pytest
 from campaigns.citus.cluster import CitusCluster
-from eventsourcing.persistence import InfrastructureFactory, StoredEvent
+from eventsourcing.persistence import InfrastructureFactory, OperationalError, StoredEvent
 from msgspec.structs import replace
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from tests.citus.shards import WAITING, shard_to_move
+from psycopg_pool import ConnectionPool
+from tests.citus.shards import WAITING, move_for_good, shard_to_move, split_shard
 from tests.citus_server import SHARDS
 from tests.journal.small_log import DISTRIBUTE_SEEN, SEEN, SEEN_DDL, assert_log_is_whole, command, fetch, open_log
 from uuid_utils.compat import uuid4, uuid7
@@ -23,9 +24,10 @@ from uuid_utils.compat import uuid4, uuid7
 from ledger.domain.streams import ClaimKind
 from ledger.journal.append import Claim, ClaimTaken, CommitUnknown, VersionConflict
 from ledger.journal.commit.shard_writers import ShardWriters
+from ledger.postgres.connection import connect
 from ledger.postgres.embedded.cluster import PORT
 from ledger.postgres.faults import DatabaseUnavailable
-from ledger.postgres.shards import HOLD, hash_of
+from ledger.postgres.shards import HOLD, Shards, hash_of, read_shards
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
@@ -142,6 +144,72 @@ async def test_a_shard_stays_where_it_is_until_a_commit_has_ended(writers: Shard
             await node.execute(HOLD.format(shard=shard.id))
 
 
+async def test_a_shard_whose_former_tables_are_gone_is_written_where_it_is(writers: ShardWriters, log_url: str) -> None:
+    merchant = open_log(log_url)
+    await asyncio.to_thread(move_for_good, log_url, merchant)
+    assert await writers.submit(command(merchant, (uuid7(), 0, 1))) == 1, "no statement was prepared for its shard"
+    await asyncio.to_thread(move_for_good, log_url, merchant)
+    assert await writers.submit(command(merchant, (uuid7(), 0, 1))) == 2
+    assert_log_is_whole(log_url)
+
+
+async def test_a_shard_that_is_split_is_written_on(writers: ShardWriters, log_url: str) -> None:
+    merchants = spread(log_url)
+    for n in (1, 2, 3):
+        assert [await writers.submit(command(merchant, (uuid7(), 0, 1))) for merchant in merchants] == [n] * len(
+            merchants
+        )
+        await asyncio.to_thread(split_shard, log_url, merchants[0])
+    assert_log_is_whole(log_url)
+
+
+async def test_a_node_that_is_down_stops_its_own_merchants_alone(
+    cluster: CitusCluster, writers: ShardWriters, log_url: str
+) -> None:
+    merchants, worker = spread(log_url), cluster.nodes[1]
+    down = {merchant for merchant in merchants if str(worker.cluster.sockets) in writers.shards.of(merchant.bytes).url}
+    others = [merchant for merchant in merchants if merchant not in down]
+    worker.stop(at_once=True)
+    try:
+        while writers.alive:
+            with suppress(DatabaseUnavailable, CommitUnknown):
+                await writers.submit(command(min(down), (uuid7(), 0, 1)))
+        later = ShardWriters(log_url, [SEEN])
+        await later.start()
+        for each in (writers, later):
+            assert each.commits_some
+            assert not each.alive
+            for merchant in others:
+                await each.submit(command(merchant, (uuid7(), 0, 1)))
+                await each.confirm(merchant)
+                each.require_confirmed(merchant)
+            for merchant in down:
+                with pytest.raises(DatabaseUnavailable):
+                    each.require_confirmed(merchant)
+                with pytest.raises(DatabaseUnavailable):
+                    await each.confirm(merchant)
+    finally:
+        while not worker.tick():  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.01)
+    for each in (writers, later):
+        while not each.alive:  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.01)
+        await written(each, merchants)
+    await later.stop()
+    assert_log_is_whole(log_url)
+
+
+async def test_nothing_is_confirmed_of_a_shard_that_is_elsewhere_before_it_was_looked_for(
+    writers: ShardWriters, log_url: str
+) -> None:
+    merchant = open_log(log_url)
+    await writers.confirm(merchant)
+    await asyncio.to_thread(move_for_good, log_url, merchant)
+    with pytest.raises(DatabaseUnavailable):
+        await writers.confirm(merchant)
+    await writers.confirm(merchant)
+
+
 async def test_a_batch_names_the_tables_of_its_shard_however_many_statements_are_prepared(
     log_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,14 +260,14 @@ def name_server(url: str, node: int, sockets: Path) -> None:
     fetch(url, "select start_metadata_sync_to_all_nodes()")  # as the daemon of Citus does some time later
 
 
-async def lose_server(url: str, sockets: Path) -> None:
-    """Ends the writers' connections to a server, which then answers there no more."""
+async def lose_server(url: str, sockets: Path, name: str = "ledger-writer") -> None:
+    """Ends the connections of this name to a server, which then answers there no more."""
     database = conninfo_to_dict(url)["dbname"]
     gone = make_conninfo(url, host=str(sockets))
-    end = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'ledger-writer' and datname = %s"
+    end = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s and datname = %s"
     async with await psycopg.AsyncConnection.connect(gone, autocommit=True) as connection:
         await asyncio.to_thread(sockets.unlink)
-        await connection.execute(end, (database,))
+        await connection.execute(end, (name, database))
 
 
 async def written(writers: ShardWriters, merchants: Sequence[UUID]) -> None:
@@ -312,3 +380,40 @@ async def test_a_recorder_of_the_library_follows_a_shard_that_moves(log_url: str
             )
         assert len(recorder.select_events(stream)) == 3
     assert fetch(log_url, "select position from merchant_head where merchant_id = %s", merchant) == [(3,)]
+
+
+async def test_a_recorder_of_the_library_follows_a_node_that_another_server_has_become(
+    cluster: CitusCluster, log_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Impatient(ConnectionPool[Any]):
+        def __init__(self, url: str, **options: Any) -> None:
+            super().__init__(url, timeout=1.0, **options)
+
+    monkeypatch.setattr("ledger.recorder.datastore.ConnectionPool", Impatient)
+    sockets, merchant = cluster.nodes[1].cluster.sockets, open_log(log_url)
+    while str(sockets) not in (await shards_of(log_url)).of(merchant.bytes).url:
+        merchant = open_log(log_url)
+    new = sockets.parent.parent / uuid4().hex[:8]
+    new.symlink_to(sockets)
+    ((node,),) = fetch(log_url, "select nodeid from pg_dist_node where nodename = %s", str(sockets))
+    old = sockets.parent.parent / uuid4().hex[:8]
+    old.symlink_to(sockets)
+    name_server(log_url, node, old)
+    env = {
+        "PERSISTENCE_MODULE": "ledger.recorder",
+        "LEDGER_DATABASE_URL": log_url,
+        "LEDGER_MERCHANT_ID": str(merchant),
+    }
+    with closing(InfrastructureFactory.construct(env)) as factory:
+        recorder, stream = factory.application_recorder(), uuid4()
+        assert await asyncio.to_thread(recorder.insert_events, [StoredEvent(stream, 1, "test", b"{}")]) == [1]
+        name_server(log_url, node, new)
+        await lose_server(log_url, old, "ledger-recorder")
+        with pytest.raises(OperationalError):
+            await asyncio.to_thread(recorder.insert_events, [StoredEvent(stream, 2, "test", b"{}")])
+        assert await asyncio.to_thread(recorder.insert_events, [StoredEvent(stream, 2, "test", b"{}")]) == [2]
+
+
+async def shards_of(url: str) -> Shards:
+    async with await connect(url, "test") as connection:
+        return Shards(await read_shards(connection, url))

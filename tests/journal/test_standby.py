@@ -82,7 +82,7 @@ async def test_a_commit_without_its_standby_is_not_answered_whoever_ends_its_wai
                 await asyncio.wait_for(pending, 20)
             assert not writer.alive
             with pytest.raises(DatabaseUnavailable):
-                await writer.confirm()
+                await writer.confirm(merchant)
             assert fetch(log_url, EVENTS) == [(ended_by != "nobody",)], "the ledger does not end a wait"
         await until_alive(writer)
         assert await writer.submit(command(merchant, (uuid7(), 0, 1))) == 2

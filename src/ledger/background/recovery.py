@@ -116,7 +116,8 @@ class Recovery:
 
     async def _recover(self, merchant_id: UUID, order_id: UUID) -> None:
         """Finds the outcomes of the order's calls that are over, one after another."""
-        await self._ledger.journal.writer.confirm()  # no processor is asked about a call that a promotion could lose
+        # No processor is asked about a call that a promotion could lose.
+        await self._ledger.journal.writer.confirm(merchant_id)
         order = await load_order(self._ledger, merchant_id, order_id)
         has_changed = False
         for call in open_calls(self._ledger, merchant_id, order):

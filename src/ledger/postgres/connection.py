@@ -77,9 +77,9 @@ TIMEOUTS: Final[dict[str, Any]] = {
 within eleven (libpq's names; in seconds, the last in ms).
 """
 
-_LEFT: Final[dict[str, set[int]]] = {}
-"""The pids of the server processes, by the names of their connections, whose statement this process no longer waits
-for. One that waits for a synchronous standby goes on waiting without its client.
+_LEFT: Final[dict[tuple[str, bytes | None, bytes | None], set[int]]] = {}
+"""The pids of the server processes whose statement this process no longer waits for, by the names of their connections,
+and the host and the port of their servers. One that waits for a synchronous standby goes on waiting without its client.
 """
 
 # Which of these processes wait for a standby.
@@ -103,6 +103,7 @@ class Connection(WatchedConnection):
     def __init__(self, pgconn: PGconn, row_factory: AsyncRowFactory[Any] = tuple_row) -> None:
         super().__init__(pgconn, row_factory)
         self._name = (pgconn.parameter_status(b"application_name") or b"").decode()
+        self._at = pgconn.host, pgconn.port
         self.server_pid = pgconn.backend_pid
         self.has_citus = False
         self._warnings = CommitWarnings(self._name)
@@ -134,7 +135,7 @@ class Connection(WatchedConnection):
 
     def give_up(self) -> None:
         """Records that this process no longer waits for a statement of this connection."""
-        _LEFT.setdefault(self._name, set()).add(self.server_pid)
+        _LEFT.setdefault((self._name, *self._at), set()).add(self.server_pid)
 
     async def close(self) -> None:
         while self._waits and not self.closed:
@@ -261,11 +262,12 @@ async def require_none_waits(connection: psycopg.AsyncConnection[Any], name: str
 
     Each further connection would leave another one waiting, until the server has none left.
     """
-    if left := _LEFT.get(name):
+    at = name, connection.pgconn.host, connection.pgconn.port
+    if left := _LEFT.get(at):
         waiting = await (await connection.execute(_WAITING, (list(left),), prepare=False)).fetchall()
         if waiting:
             raise psycopg.OperationalError(f"a commit of {name} still waits for the synchronous standby")
-        _LEFT.pop(name, None)
+        _LEFT.pop(at, None)
 
 
 async def reconnect(name: str, open_one: Callable[[], Awaitable[Connection]]) -> Connection:

@@ -11,20 +11,22 @@ the shard. A column that is named with its table has the table's alias.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import Any, Final, Self
+from contextlib import asynccontextmanager, nullcontext
+from typing import Any, Final, Self, TypeVar
 from uuid import UUID
 
 import psycopg
 from psycopg import IsolationLevel
-from psycopg.abc import Params, Query
+from psycopg.abc import Params, PQGen, Query
 from psycopg.pq.abc import PGconn
 from psycopg.rows import AsyncRowFactory, tuple_row
 from psycopg.sql import Composable
 
-from ledger.postgres.connection import Connection, connect_as
-from ledger.postgres.shards import HOLD, WRITE_TO_SHARDS, Shard, Shards, read_shards
-from ledger.postgres.silent_servers import has_ended
+from ledger.postgres.connection import ANSWER_MAX_S, Connection, QueryTimeout, connect_as, require_none_waits
+from ledger.postgres.shards import HOLD, NOT_HELD, WRITE_TO_SHARDS, Shard, Shards, read_shards
+from ledger.postgres.silent_servers import WAIT_INTERVAL_S, has_ended
+
+T = TypeVar("T")
 
 # Whether the coordinator knows a shard on a node.
 _IS_ON_NODE: Final = "select from pg_dist_placement where shardid = %s and groupid = %s"
@@ -47,6 +49,9 @@ class ShardConnection(Connection):
     """A connection to a node. Its statements are for the tables of `shard`. `url` names its server.
 
     Views are of tables of all nodes: in the place of each one is what it selects, which `views` has by their names.
+
+    A server that leaves a statement unanswered for `waits_max_s` seconds has the connection cut: it may be stopped, and
+    another one may be the node by now. None waits without end.
     """
 
     def __init__(self, pgconn: PGconn, row_factory: AsyncRowFactory[Any] = tuple_row) -> None:
@@ -54,8 +59,13 @@ class ShardConnection(Connection):
         self.shard: Shard | None = None
         self.url = ""
         self.views: Mapping[str, str] = {}
+        self.waits_max_s: float | None = None
         self.cursor_factory = _ShardCursor
         self.server_cursor_factory = _ShardServerCursor
+
+    async def wait(self, gen: PQGen[T], interval: float = WAIT_INTERVAL_S, timeout: float | None = None) -> T:  # noqa: ASYNC109 - psycopg's signature
+        with nullcontext() if self.waits_max_s is None else QueryTimeout(self, self.waits_max_s):
+            return await super().wait(gen, interval, timeout)
 
     def on_shard(self, query: Query) -> bytes:
         """Returns a statement for the tables of the shard."""
@@ -99,6 +109,7 @@ class MerchantTransactions:
 
     def __init__(self, url: str, name: str, settings: Mapping[str, str] = _USUAL) -> None:
         self._url, self._name, self._settings = url, name, settings
+        self._waits_max_s = None if "statement_timeout" in settings else ANSWER_MAX_S
         self._shards: Shards | None = None
         self._is_read = False
         self._nodes: dict[int, ShardConnection] = {}
@@ -121,8 +132,23 @@ class MerchantTransactions:
         writes nothing if that is to write nothing.
 
         `connection` is one to the database of `url`, outside a transaction. Raises psycopg.Error; CannotConnectNow if
-        the merchant's shard has just moved to another node: nothing is written then.
+        the merchant's shard moves again and again: nothing is written then.
         """
+        begun = False
+        for is_last in (False, True):
+            try:
+                async with self._begun(connection, merchant_id) as node:
+                    begun = True
+                    yield node
+            except psycopg.errors.CannotConnectNow:  # it is on another node now
+                if begun or is_last:
+                    raise
+            else:
+                return
+
+    @asynccontextmanager
+    async def _begun(self, connection: Connection, merchant_id: UUID) -> AsyncIterator[Connection]:
+        """Yields the connection for a transaction where the merchant's shard was when the shards were read last."""
         shard = await self._shard_of(connection, merchant_id)
         if shard is None:
             async with connection.transaction():
@@ -143,14 +169,6 @@ class MerchantTransactions:
         """Executes one statement as a transaction. Returns its cursor. Raises psycopg.Error."""
         if await self._shard_of(connection, merchant_id) is None:
             return await connection.execute(statement, values)
-        try:
-            return await self._executed(connection, merchant_id, statement, values)
-        except psycopg.errors.CannotConnectNow:  # it is on another node now
-            return await self._executed(connection, merchant_id, statement, values)
-
-    async def _executed(
-        self, connection: Connection, merchant_id: UUID, statement: str, values: Values
-    ) -> psycopg.AsyncCursor[Any]:
         async with self.begin(connection, merchant_id) as node:
             return await node.execute(statement, values)
 
@@ -170,29 +188,51 @@ class MerchantTransactions:
             await node.close()
             node = None
         if node is None:
-            node = await connect_as(ShardConnection, shard.url, self._name)
-            self._nodes[shard.node], node.url = node, shard.url
-            await node.execute(WRITE_TO_SHARDS)
-            await node.execute(_SET, (list(self._settings), list(self._settings.values())))
-            node.views = dict(await (await node.execute(_VIEWS)).fetchall())
+            node = self._nodes[shard.node] = await self._connected(shard)
         node.shard = shard
         await node.set_isolation_level(connection.isolation_level)
         await node.set_read_only(connection.read_only)
+        return node
+
+    async def _connected(self, shard: Shard) -> ShardConnection:
+        """Returns a connection to a shard's node, which is used once it has all of its settings."""
+        node = await connect_as(ShardConnection, shard.url, self._name)
+        try:
+            node.url, node.waits_max_s = shard.url, self._waits_max_s
+            await require_none_waits(node, self._name)
+            await node.execute(WRITE_TO_SHARDS)
+            await node.execute(_SET, (list(self._settings), list(self._settings.values())))
+            node.views = dict(await (await node.execute(_VIEWS)).fetchall())
+        except BaseException:
+            await node.close()
+            raise
         return node
 
     async def _hold(self, shard: Shard, node: ShardConnection, coordinator: Connection) -> None:
         """Holds the shard where it is until the transaction ends. Raises CannotConnectNow if it is on another node.
 
         A transaction that only reads one snapshot holds nothing: what it reads stays as it is, and a move that waited
-        for it would keep every commit to the shard waiting.
+        for it would keep every commit to the shard waiting. The node has to know the shard in that snapshot.
         """
         is_snapshot = node.isolation_level not in {None, IsolationLevel.READ_COMMITTED}
         if is_snapshot and node.read_only:
-            await node.execute("select 1")
+            await _require_shard(shard, node)
         else:
-            await node.execute(HOLD.format(shard=shard.id))
+            try:
+                await node.execute(HOLD.format(shard=shard.id))
+            except NOT_HELD as fault:
+                raise _moved(shard) from fault
         if is_snapshot:
             # It may be older than the hold, and show the shard where it was. The coordinator is asked behind both.
-            found = await coordinator.execute(_IS_ON_NODE, (shard.id, shard.node))
-            if await found.fetchone() is None:
-                raise psycopg.errors.CannotConnectNow(f"the shard {shard.id} is on another server now")
+            await _require_shard(shard, coordinator)
+
+
+async def _require_shard(shard: Shard, connection: Connection) -> None:
+    """Raises CannotConnectNow if a server does not know that the shard is on its node."""
+    found = await connection.execute(_IS_ON_NODE, (shard.id, shard.node))
+    if await found.fetchone() is None:
+        raise _moved(shard)
+
+
+def _moved(shard: Shard) -> psycopg.errors.CannotConnectNow:
+    return psycopg.errors.CannotConnectNow(f"the shard {shard.id} is on another server now")

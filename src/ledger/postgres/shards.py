@@ -38,6 +38,9 @@ select c.relname, s.shardid, s.shardminvalue::int4, n.groupid, n.nodename, n.nod
 # Holds a shard where it is until the transaction ends, or fails if it is no longer on this server.
 HOLD: Final = "select hold_shard({shard})"
 
+NOT_HELD: Final = (psycopg.errors.CannotConnectNow, psycopg.errors.InternalError_)
+"""What `HOLD` raises: the shard is on another server now; or it is none any more, because it was split."""
+
 WRITE_TO_SHARDS: Final = """
 select set_config('citus.enable_manual_changes_to_shards', 'on', false),
        set_config('plan_cache_mode', 'force_generic_plan', false)

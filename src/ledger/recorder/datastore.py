@@ -22,7 +22,7 @@ from ledger.journal.event_archive import NO_ARCHIVE, ArchiveUnavailable, EventAr
 from ledger.postgres import arrays
 from ledger.postgres.connection import SET, connect_arguments
 from ledger.postgres.distribution import HEADS, is_distributed
-from ledger.postgres.shards import HOLD, SHARDS, WRITE_TO_SHARDS, Shard, Shards, shards_in
+from ledger.postgres.shards import HOLD, NOT_HELD, SHARDS, WRITE_TO_SHARDS, Shard, Shards, shards_in
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Cursor = psycopg.Cursor[tuple[Any, ...]]
@@ -101,11 +101,14 @@ class Store:
             return _sent(connection, statements)
         try:
             return self._commit_to(shard, statements)
-        except psycopg.errors.CannotConnectNow:  # the shard is on another node now, and nothing is written
+        except NOT_HELD:  # nothing is written
             self._shard = None
             moved = self._find_shard(connection)
             assert moved is not None, "a log that is divided stays so"
             return self._commit_to(moved, statements)
+        except psycopg.OperationalError:
+            self._shard = None  # another server may be the node now
+            raise
 
     def _commit_to(self, shard: Shard, statements: Sequence[Commanded]) -> list[list[tuple[Any, ...]]]:
         with self._finding:

@@ -141,6 +141,11 @@ class GroupCommitter(ABC):
         return self._connection is not None and self._task is not None and not self._task.done()
 
     @property
+    def commits_some(self) -> bool:
+        """Whether commands of some merchants at least are being committed: on one server, those of all."""
+        return self.alive
+
+    @property
     def has_ended(self) -> bool:
         """Whether the task has ended: nothing is committed any more."""
         return self._task is not None and self._task.done()

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Final
+from uuid import UUID
 
 import psycopg
 import structlog
@@ -21,20 +22,26 @@ from ledger.journal.commit import append_statement
 from ledger.journal.commit.batch import Batch
 from ledger.journal.commit.group_commit import STOP_PATIENCE_S, PendingAppend, reject_batch
 from ledger.journal.commit.locked_merchants import FREE_HEADS, LockedMerchants
-from ledger.journal.commit.writer import STATEMENTS_MAX, AppendTo, Writer
+from ledger.journal.commit.writer import CONFIRM, STATEMENTS_MAX, AppendTo, Writer
 from ledger.journal.inline import InlineTable
 from ledger.postgres.arrays import ENCODE_ARRAY
-from ledger.postgres.connection import Connection, SharedClient, connect
+from ledger.postgres.connection import Connection, QueryTimeout, SharedClient, connect
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.postgres.pipeline import Pipeline, Rows, Statement
 from ledger.postgres.replication import wait_for_standbys
-from ledger.postgres.shards import HOLD, WRITE_TO_SHARDS, Shard, Shards, is_divided, read_shards
+from ledger.postgres.shards import HOLD, NOT_HELD, WRITE_TO_SHARDS, Shard, Shards, is_divided, read_shards
 
 _log = structlog.get_logger()
 
 # Announces merchants, for a transaction of its own at the coordinator.
 _ANNOUNCE: Final = "select pg_notify('{channel}', m::text) from unnest(%s::uuid[]) as m"
 
+_REACH_AGAIN_S: Final = 0.5
+
+_MAY_HAVE_LEFT: Final = (psycopg.errors.UndefinedTable, psycopg.errors.InternalError_)
+"""What a batch may raise whose shard has left this node. Statements are prepared before they hold the shard, which
+fails once Citus has removed what was left here of its tables; a shard that was split cannot be held.
+"""
 
 Moved = Callable[[Sequence[PendingAppend]], Awaitable[None]]
 """Takes the commands of a shard that is on another node now. None of them is committed."""
@@ -137,15 +144,37 @@ class ShardWriter(Writer):
                 yield Statement(name, text.encode()), append_statement.table_parameters(commands, table)
 
     async def _rolled_back(self, batch: Sequence[PendingAppend], fault: Exception) -> None:
-        if isinstance(fault, psycopg.errors.CannotConnectNow | ShardMoved):
+        is_moved = isinstance(fault, psycopg.errors.CannotConnectNow | ShardMoved)
+        if is_moved or (isinstance(fault, _MAY_HAVE_LEFT) and await self._has_left(batch)):
             await self._moved(batch)
         else:
             await super()._rolled_back(batch, fault)
+
+    async def _has_left(self, batch: Sequence[PendingAppend]) -> bool:
+        """Returns whether the shard of a batch is no longer here, or is another one."""
+        merchant_id = batch[0].command.merchant_id
+        before = self._shards.of(merchant_id).id
+        await self._look()
+        shard = self._shards.of(merchant_id)
+        return shard.node != self._node or shard.id != before
 
     async def stop(self, patience_s: float = STOP_PATIENCE_S) -> None:
         await super().stop(patience_s)
         if self._telling:  # the followers of what was committed last
             await asyncio.wait(self._telling, timeout=patience_s)
+
+    async def confirm(self, merchant_id: UUID) -> None:
+        """Does what `Writer.confirm` does, while the merchant's shard is held here. If it is not, it is looked for, and
+        nothing is confirmed yet.
+        """
+        self.require_confirmed(merchant_id)
+        shard = self._shards.of(merchant_id.bytes)
+        try:
+            await self._pipeline.send([(_hold(shard), ()), (CONFIRM, ())], lambda _: None)
+        except psycopg.Error as fault:
+            if isinstance(fault, NOT_HELD):
+                await self._look()
+            raise DatabaseUnavailable(type(fault).__name__) from fault
 
     def adopt(self, pending: PendingAppend) -> None:
         """Queues a command that waited for another node, or rejects it where `submit` would raise."""
@@ -164,8 +193,9 @@ class ShardWriter(Writer):
                 found |= await self._find_in(shard, connection, asked)
                 continue
             async with await connect(shard.url, self._name) as other:
-                found |= await self._find_in(shard, other, asked)
-                await wait_for_standbys(other)
+                with QueryTimeout(other):
+                    found |= await self._find_in(shard, other, asked)
+                    await wait_for_standbys(other)
         return found
 
     async def _find_in(self, shard: Shard, connection: Connection, asked: Mapping[int, Append]) -> Mapping[int, int]:
@@ -250,6 +280,11 @@ class ShardWriters:
         return has_all and all(writer.alive for writer in self._writers.values())
 
     @property
+    def commits_some(self) -> bool:
+        """Whether commands of one node at least are being committed."""
+        return any(writer.alive for writer in self._writers.values())
+
+    @property
     def has_ended(self) -> bool:
         """Whether nothing is committed any more on one of the nodes."""
         return any(writer.has_ended for writer in self._writers.values())
@@ -265,8 +300,16 @@ class ShardWriters:
         return max((writer.oldest_commit_s for writer in self._writers.values()), default=0.0)
 
     async def start(self) -> None:
-        """Connects to every node that has a shard. Raises psycopg.OperationalError."""
-        await self._read_shards()
+        """Connects to every node that has a shard; to one that cannot be reached, as soon as it can, so that the
+        merchants of the others are served. Raises psycopg.OperationalError if none can be reached.
+        """
+        try:
+            await self._read_shards()
+        except psycopg.OperationalError as fault:
+            if not self._writers:
+                raise
+            _log.warning("journal_shards_not_read", reason=type(fault).__name__)
+            self._keep(self._reach_the_rest())
 
     async def stop(self) -> None:
         """Commits what is pending, then disconnects."""
@@ -281,20 +324,19 @@ class ShardWriters:
 
     def submit(self, command: Append) -> asyncio.Future[int]:
         """Queues a command, as `Writer.submit` does, and raises like it."""
-        return self._writer_of(command).submit(command)
+        return self._writer_of(command.merchant_id).submit(command)
 
-    async def confirm(self) -> None:
-        """Returns once the synchronous standby of each node has everything that its log shows now."""
-        await asyncio.gather(*[writer.confirm() for writer in self._writers.values()])
+    async def confirm(self, merchant_id: UUID) -> None:
+        """Does what `Writer.confirm` does, at the merchant's node: no other one is waited for."""
+        await self._writer_of(merchant_id.bytes).confirm(merchant_id)
 
-    def require_confirmed(self) -> None:
-        """Raises DatabaseUnavailable while a node's log may show commits that its synchronous standby lacks."""
-        for writer in self._writers.values():
-            writer.require_confirmed()
+    def require_confirmed(self, merchant_id: UUID) -> None:
+        """Does what `Writer.require_confirmed` does, for the merchant's node."""
+        self._writer_of(merchant_id.bytes).require_confirmed(merchant_id)
 
-    def _writer_of(self, command: Append) -> ShardWriter:
-        """Returns the writer of a command's merchant. Raises DatabaseUnavailable: its node could not be reached yet."""
-        shard = self.shards.of(command.merchant_id)
+    def _writer_of(self, merchant_id: bytes) -> ShardWriter:
+        """Returns the writer of a merchant. Raises DatabaseUnavailable: its node could not be reached yet."""
+        shard = self.shards.of(merchant_id)
         if (writer := self._writers.get(shard.node)) is None:
             if not self._reading.locked():
                 self._keep(self._look())
@@ -328,6 +370,12 @@ class ShardWriters:
         except psycopg.Error as fault:
             _log.warning("journal_shards_not_read", reason=type(fault).__name__)
 
+    async def _reach_the_rest(self) -> None:
+        """Looks for the nodes that cannot be reached, until each one has its writer."""
+        while not self._is_stopped and self.shards.servers.keys() - self._writers.keys():
+            await asyncio.sleep(_REACH_AGAIN_S)
+            await self._look()
+
     async def _moved(self, batch: Sequence[PendingAppend]) -> None:
         """Hands commands to the writers of the node that has their shard now."""
         try:
@@ -338,7 +386,7 @@ class ShardWriters:
         _log.info("journal_shard_moved", commands=len(batch))
         for pending in batch:
             try:
-                self._writer_of(pending.command).adopt(pending)
+                self._writer_of(pending.command.merchant_id).adopt(pending)
             except DatabaseUnavailable as fault:
                 reject_batch([pending], DatabaseUnavailable, str(fault))
 

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Final
+from uuid import UUID
 
 import psycopg
 import structlog
@@ -37,7 +38,7 @@ _LOCK: Final = Statement(b"ledger_lock", append_statement.LOCK_HEADS.encode())
 STATEMENTS_MAX: Final = 16
 _WAKE_FOLLOWERS: Final = Statement(b"ledger_wake_followers", append_statement.WAKE_FOLLOWERS.encode())
 
-_CONFIRM: Final = Statement(b"ledger_confirm", COMMIT_A_MESSAGE.encode())
+CONFIRM: Final = Statement(b"ledger_confirm", COMMIT_A_MESSAGE.encode())
 
 _VALUE_REFUSED: Final = (psycopg.DataError, psycopg.IntegrityError)
 """The database's refusals of a value.
@@ -94,18 +95,21 @@ class Writer(GroupCommitter):
             raise DatabaseUnavailable(LOCKED)
         return super().submit(command)
 
-    async def confirm(self) -> None:
-        """Returns once the synchronous standby has everything that the log shows now. Raises DatabaseUnavailable."""
-        self.require_confirmed()
+    async def confirm(self, merchant_id: UUID) -> None:
+        """Returns once the synchronous standby has everything that a merchant's log shows now. Raises
+        DatabaseUnavailable.
+        """
+        self.require_confirmed(merchant_id)
         try:
-            await self._pipeline.send([(_CONFIRM, ())], lambda _: None)
+            await self._pipeline.send([(CONFIRM, ())], lambda _: None)
         except psycopg.Error as fault:
             raise DatabaseUnavailable(type(fault).__name__) from fault
 
-    def require_confirmed(self) -> None:
-        """Raises DatabaseUnavailable while the log may show commits that the synchronous standby lacks, as after a lost
-        connection.
+    def require_confirmed(self, merchant_id: UUID) -> None:
+        """Raises DatabaseUnavailable while a merchant's log may show commits that the synchronous standby lacks, as
+        after a lost connection.
         """
+        del merchant_id  # all logs are on one server
         if not self.alive:
             raise DatabaseUnavailable("the database has not confirmed what it shows: try again later")
 

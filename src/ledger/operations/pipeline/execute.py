@@ -52,7 +52,7 @@ async def _commit(uow: UnitOfWork, attempt: Attempt, attempts: int) -> tuple[Pla
         began = read_clocks()
         plan = await attempt(conflict)
         if not plan.events:
-            uow.ledger.journal.writer.require_confirmed()  # it is answered by what was only read
+            uow.ledger.journal.writer.require_confirmed(uow.merchant_id)  # it is answered by what was only read
             return plan, ((), began)
         calls = _announced(uow, plan)
         waited_for = [call for call in calls if call.is_recorded]

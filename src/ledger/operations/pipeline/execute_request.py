@@ -92,7 +92,7 @@ async def answer_key(
     record = None if uow.key is None else await find_record(uow)
     try:
         if record is not None:
-            uow.ledger.journal.writer.require_confirmed()  # it is answered by what was only read
+            uow.ledger.journal.writer.require_confirmed(uow.merchant_id)  # it is answered by what was only read
         result = None if record is None else await again(record)
         return await act() if result is None else result
     except Rejected as rejection:
