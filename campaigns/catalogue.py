@@ -47,6 +47,12 @@ CAMPAIGNS: Final = {
             "campaigns.citus.kills",
         ),
         Campaign(
+            "citus-moves",
+            "nothing acknowledged is lost, doubled or stuck while shards move to other nodes of Citus, and how long writes pause",
+            "three minutes",
+            "campaigns.citus.moves",
+        ),
+        Campaign(
             "rolling-upgrade",
             "the former release and this one, with clocks apart, serve the same merchants on one database without a fault",
             "five minutes",
