@@ -86,6 +86,24 @@ select q.n, k.merchant_id, k.key_id, k.scopes, k.expires_at, k.revoked_at, m.set
   join merchant m on m.merchant_id = k.merchant_id
 """
 
+# The merchants of keys by their hash, as far as they are known, where Citus divides the keys among its nodes.
+FIND_KEY_MERCHANT: Final = """
+select q.n, m.merchant_id from unnest(%s::int4[], %s::bytea[]) as q(n, key_hash) join api_key_lookup m using (key_hash)
+"""
+
+# Keeps the merchant of a key. It never changes.
+WRITE_KEY_MERCHANT: Final = """
+insert into api_key_lookup (key_hash, merchant_id) values (%(key_hash)s, %(merchant_id)s) on conflict do nothing
+"""
+
+# Keys like FIND_KEY, of merchants that are known.
+FIND_MERCHANT_KEY: Final = """
+select q.n, k.merchant_id, k.key_id, k.scopes, k.expires_at, k.revoked_at, m.settings
+  from unnest(%s::int4[], %s::uuid[], %s::bytea[]) as q(n, merchant_id, key_hash)
+  join api_key k on k.merchant_id = q.merchant_id and k.key_hash = q.key_hash
+  join merchant m on m.merchant_id = q.merchant_id
+"""
+
 # All merchants, the oldest first, for operators; one merchant, as the merchant reads itself.
 _ALL: Final = "select merchant_id, name, settings, created_at, updated_at, closed_at from merchant"
 _MERCHANTS: Final = _ALL + " order by created_at, merchant_id"
@@ -178,6 +196,12 @@ def _key_row(merchant_id: UUID, key: ApiKey) -> Row:
 def find_key_parameters(hashes: Sequence[bytes]) -> list[bytes]:
     """Returns the columns that FIND_KEY unnests."""
     return [ENCODE_ARRAY["int4"](range(len(hashes))), ENCODE_ARRAY["bytea"](hashes)]
+
+
+def find_merchant_key_parameters(keys: Sequence[tuple[bytes, bytes]]) -> list[bytes]:
+    """Returns the columns that FIND_MERCHANT_KEY unnests, of merchants' ids and hashes."""
+    merchant_ids, hashes = zip(*keys, strict=True)
+    return [ENCODE_ARRAY["int4"](range(len(keys))), ENCODE_ARRAY["uuid"](merchant_ids), ENCODE_ARRAY["bytea"](hashes)]
 
 
 def found_key(row: Sequence[Any]) -> FoundKey:

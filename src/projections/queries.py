@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from functools import cache
 from itertools import count
@@ -28,7 +28,7 @@ from ledger.journal.event_archive import NO_ARCHIVE, EventArchive
 from ledger.postgres import archive_state
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
-from ledger.postgres.faults import ReadModelBehind
+from ledger.postgres.faults import Fault, ReadModelBehind
 from ledger.postgres.registration import COUNT as COUNT_PROCESSES
 from ledger.postgres.replica import WRITTEN, Position, ReplicaUse, written_in
 from ledger.postgres.replication import STANDBYS, Standbys
@@ -132,6 +132,8 @@ on conflict (key_id) do update set last_used_at = excluded.last_used_at
   where api_key_use.last_used_at < excluded.last_used_at
 """
 
+_NO_KEY: Final = bytes(32)
+
 (
     _ORDER,
     _CUSTOMER,
@@ -146,7 +148,9 @@ on conflict (key_id) do update set last_used_at = excluded.last_used_at
     _HEAD,
     _ENDPOINTS,
     _WRITTEN,
-) = range(13)
+    _KEY_MERCHANT,
+    _MERCHANT_KEY,
+) = range(15)
 _POINT_READS: Final = (
     _PointRead(table.FIND, table.find_parameters, table.found),
     _PointRead(customers.FIND, customers.find_parameters, customers.found),
@@ -161,6 +165,10 @@ _POINT_READS: Final = (
     _PointRead(numbered.FIND_HEAD, numbered.find_head_parameters, numbered.found_head),
     _PointRead(webhook_endpoints.FIND, webhook_endpoints.find_parameters, webhook_endpoints.found),
     _PointRead(WRITTEN, lambda _: (), written_in, is_of_merchant=False),
+    _PointRead(
+        merchants.FIND_KEY_MERCHANT, merchants.find_key_parameters, lambda row: row[1].bytes, is_of_merchant=False
+    ),
+    _PointRead(merchants.FIND_MERCHANT_KEY, merchants.find_merchant_key_parameters, merchants.found_key),
 )
 
 
@@ -378,8 +386,31 @@ class Queries:
 
     async def find_key(self, key_hash: bytes) -> FoundKey | None:
         """Returns the API key with this keyed hash, also an expired or revoked one."""
+        if self.points.has_citus:
+            return await self._find_divided_key(key_hash)
         found: FoundKey | None = await self.points.get((_API_KEY, key_hash))
         return found
+
+    async def _find_divided_key(self, key_hash: bytes) -> FoundKey | None:
+        """Returns an API key from the node of its merchant. Only for a key that no request has had before, all nodes
+        are asked.
+        """
+        merchant_id: bytes | None = await self.points.get((_KEY_MERCHANT, key_hash))
+        found: FoundKey | None
+        if merchant_id is not None:
+            found = await self.points.get((_MERCHANT_KEY, (merchant_id, key_hash)))
+            return found
+        found = await self.points.get((_API_KEY, key_hash))
+        if found is not None:
+            with suppress(Fault):  # the next request with the key keeps it
+                await self._lists.write(
+                    merchants.WRITE_KEY_MERCHANT, {"key_hash": key_hash, "merchant_id": found.merchant_id}
+                )
+        return found
+
+    async def require_answers(self) -> None:
+        """Returns once a point read was answered: on Citus, by the coordinator, whichever nodes are down."""
+        await self.points.get((_KEY_MERCHANT, _NO_KEY))
 
     async def merchant(self, merchant_id: UUID) -> FoundMerchant:
         """Returns a registered merchant."""

@@ -199,6 +199,7 @@ def test_the_application_adds_to_trees_and_takes_nothing_from_them(settings, dat
         for change in (
             "update log_tile set root = hashes",
             "delete from log_tile",
+            "update api_key_lookup set merchant_id = gen_random_uuid()",
             "update operator_command set operator = 'another'",
             "delete from operator_command",
             "delete from log_tree",

@@ -28,7 +28,6 @@ _TIMEOUT_S: Final = 2.0
 _LAG_MAX: Final = timedelta(seconds=60)
 """Reactions read every log every two seconds. With a lag of this many seconds, no worker runs or it cannot keep up."""
 _CLOCK_MAX_S: Final = 5.0
-_NO_KEY: Final = bytes(32)
 
 
 class Checks(Struct, rename="camel"):
@@ -118,7 +117,7 @@ async def check(deps: Dependencies | None) -> Checks:
         checks.processor = ledger.processors.alive
         with suppress(Fault, TimeoutError):
             async with asyncio.timeout(_TIMEOUT_S):
-                await deps.queries.find_key(_NO_KEY)
+                await deps.queries.require_answers()
                 lag = datetime.now(UTC) - await deps.queries.reacted_until()
                 checks.database = ledger.clock.alive
                 checks.reactions = lag < _LAG_MAX

@@ -53,6 +53,11 @@ class DataLoader(Generic[K, V]):
         """Whether reads are answered."""
         return self._connection is not None and self._task is not None and not self._task.done()
 
+    @property
+    def has_citus(self) -> bool:
+        """Whether the database has Citus; False without a connection."""
+        return self._connection is not None and self._connection.has_citus
+
     async def start(self) -> None:
         """Connects and begins to answer. Raises psycopg.OperationalError."""
         self._connection = await self._open()

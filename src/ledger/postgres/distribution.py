@@ -44,7 +44,7 @@ LOCAL: Final = (
     # Queues, and the cursors that move in the transactions that fill and empty them.
     "reaction_cursor", "reaction_progress", "due_time", "payment_name", "merchant_clock", "processor_message",
     "processor_account_read", "reconciliation", "reconciliation_waiting", "webhook_cursor", "webhook_delivery",
-    "api_key_use", "audit",
+    "api_key_use", "api_key_lookup", "audit",
     # Cards and secrets: they are on one server alone, and workers look over all merchants for those that are unused.
     "vault_card", "payment_method_reference", "processor_account_key", "webhook_secret",
     # The records of the simulated processor and stamping provider, which stand for other companies' databases.

@@ -41,6 +41,7 @@ _INSERT_ONLY: Final = (
     "claim",
     "log_tile",
     "archived_file",
+    "api_key_lookup",
     "schema_migration",
     "master_key_fingerprint",
     "operator_command",
