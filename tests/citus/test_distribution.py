@@ -60,6 +60,22 @@ def test_a_table_that_a_newer_release_has_added_joins_the_others(migrated_url: s
     assert len({*places(migrated_url).values()}) == 1
 
 
+def test_a_run_that_ended_before_the_former_rows_were_removed_is_completed(
+    migrated_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(20):
+        open_log(migrated_url)
+    with monkeypatch.context() as ended:
+        ended.setattr("ledger.postgres.distribution.REMOVE_FORMER", "select 1 / 0, %s")
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            distribute(migrated_url, 4)
+    size = "select pg_relation_size('merchant_head')"
+    assert fetch(migrated_url, size) != [(0,)]
+    assert distribute(migrated_url, 4).tables == []
+    assert fetch(migrated_url, size) == [(0,)]
+    assert fetch(migrated_url, "select count(*) from merchant_head") == [(20,)]
+
+
 def fetch_nothing(url: str, statement: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(statement)  # type: ignore[arg-type]

@@ -6,16 +6,19 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
+from campaigns.citus.cluster import CitusCluster
 from psycopg import IsolationLevel
+from psycopg.sql import SQL, Identifier
 from tests.citus.shards import WAITING, shard_to_move, split_shard
 from tests.journal.small_log import fetch, open_log
 
 from ledger.postgres.connection import Connection, connect
 from ledger.postgres.merchant_transactions import MerchantTransactions
+from ledger.postgres.migrate import migrate
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
@@ -139,6 +142,23 @@ async def test_a_server_that_is_stopped_is_waited_for_no_longer_than_for_any_ans
     finally:
         os.kill(row[1], signal.SIGCONT)
         await transactions.stop()
+
+
+async def test_a_database_that_is_not_divided_is_on_one_server(cluster: CitusCluster) -> None:
+    """The server has Citus for other databases: its settings are there in every one of them."""
+    name = f"beside_{uuid4().hex}"
+    with psycopg.connect(cluster.url("postgres"), autocommit=True) as server:
+        server.execute(SQL("create database {}").format(Identifier(name)))
+    url = cluster.url(name)
+    migrate(url)
+    merchant = open_log(url)
+    async with await connect(url, "test") as connection, MerchantTransactions(url, "test-node") as transactions:
+        await connection.execute(BEGIN, [merchant])
+        await number(transactions, connection, merchant)
+        async with transactions.begin(connection, merchant) as node:
+            assert node is connection
+    assert fetch(url, SEQUENCE, merchant) == [(2,)]
+    cluster.drop_database(name)
 
 
 async def number(transactions: MerchantTransactions, connection: Connection, merchant: UUID) -> int:

@@ -135,6 +135,15 @@ select (select count(*) from get_rebalance_progress() where progress < 2)
 """
 
 
+# The tables that still have the rows of before they were distributed. These are in the shards, and an erasure does not
+# reach the former ones.
+_WITH_FORMER: Final = """
+select c.relname from pg_class c
+ where c.relnamespace = current_schema()::regnamespace and c.relname = any(%s) and pg_relation_size(c.oid) > 0
+"""
+REMOVE_FORMER: Final = "select truncate_local_data_after_distributing_table(%s)"
+
+
 class CannotDistribute(CannotRun):
     """The database cannot be distributed. The message has the reason and what to do, in one line."""
 
@@ -180,8 +189,8 @@ def distribute(url: str, shards: int, progress: Progress = unreported) -> Distri
             for number, table in enumerate(waiting, 1):
                 _distribute(connection, table, shards)
                 progress("distributing tables", number, len(waiting))
-        for table in waiting:  # their rows are in the shards; those that were there before only take room
-            connection.execute("select truncate_local_data_after_distributing_table(%s)", [table])
+        for table in _names(connection, _WITH_FORMER, [list(DISTRIBUTED)]):  # also those of a run that ended here
+            connection.execute(REMOVE_FORMER, [table])
     return Distribution(waiting, triggers)
 
 

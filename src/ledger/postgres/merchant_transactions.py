@@ -23,7 +23,7 @@ from psycopg.rows import AsyncRowFactory, tuple_row
 from psycopg.sql import Composable
 
 from ledger.postgres.connection import ANSWER_MAX_S, Connection, QueryTimeout, connect_as, require_none_waits
-from ledger.postgres.shards import HOLD, NOT_HELD, WRITE_TO_SHARDS, Shard, Shards, read_shards
+from ledger.postgres.shards import HOLD, NOT_HELD, WRITE_TO_SHARDS, Shard, Shards, is_divided, read_shards
 from ledger.postgres.silent_servers import WAIT_INTERVAL_S, has_ended
 
 T = TypeVar("T")
@@ -177,7 +177,7 @@ class MerchantTransactions:
         if not connection.has_citus:
             return None
         if not self._is_read:
-            found = await read_shards(connection, self._url)
+            found = await read_shards(connection, self._url) if await is_divided(connection) else ()
             self._shards = Shards(found) if found else None
             self._is_read = True
         return None if self._shards is None else self._shards.of(merchant_id.bytes)
