@@ -38,6 +38,7 @@ from ledger.postgres.connection_count import (
     worker_connections,
 )
 from ledger.postgres.distribution import DISTRIBUTED, DISTRIBUTED_NOW, HEADS, MOVES, NODES
+from ledger.postgres.embedded.account import name_of
 from ledger.postgres.embedded.data_dir import database
 from ledger.postgres.embedded.wal_store import WalStore, is_store
 from ledger.postgres.migrate import migrations
@@ -211,7 +212,7 @@ def _unusable(settings: Settings) -> str:
     if not place.is_dir():
         return f"{place} is not a directory"
     if settings.database_url is None and not os.access(place, os.W_OK | os.X_OK):
-        return f"{place} cannot be written by this account"
+        return f"{place} belongs to {_owner(place)} and cannot be written by this account"
     return ""
 
 
@@ -262,6 +263,9 @@ def _checkpoints(settings: Settings) -> Finding:
             return Finding("checkpoints", "fail", str(fault))
         return Finding("checkpoints", "ok", f"{address} answers")
     folder, cluster = Path(address.removeprefix("file://")), settings.data_dir / "pg"
+    if not os.access(place := _existing(folder), os.W_OK | os.X_OK):
+        todo = "let this account write there, or name another folder in LEDGER_CHECKPOINTS_URL"
+        return Finding("checkpoints", "fail", f"{place} belongs to {_owner(place)} and cannot be written: {todo}")
     is_beside = settings.database_url is None and cluster.exists() and _device(folder) == _device(cluster)
     if is_beside and settings.environment == "production":
         todo = "set LEDGER_CHECKPOINTS_URL to another machine's disk or an object store, so that a person who changes one cannot change both"
@@ -271,10 +275,19 @@ def _checkpoints(settings: Settings) -> Finding:
 
 def _device(place: Path) -> int:
     """Returns the device of a file or directory, or of the first directory above it that exists."""
+    return _existing(place).stat().st_dev
+
+
+def _existing(place: Path) -> Path:
+    """Returns a file or directory, or the first directory above it that exists, as far as this account may look."""
     place = place.absolute()
-    while not place.exists():
+    while not os.path.exists(place):  # noqa: PTH110 - Path.exists raises where this account may not look
         place = place.parent
-    return place.stat().st_dev
+    return place
+
+
+def _owner(place: Path) -> str:
+    return name_of(place.stat().st_uid) or f"user {place.stat().st_uid}"
 
 
 async def _examine_database(

@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 from contextlib import contextmanager
+from hashlib import sha256
 from uuid import uuid4
 
 import psycopg
@@ -15,6 +16,7 @@ from tests.postgres_server import packaged
 
 from ledger.backup.base_backup import take_backup
 from ledger.backup.restoration import restore
+from ledger.journal.event_archive import file_key
 from ledger.operations.merchants.registration import register_merchant
 from ledger.postgres.embedded import server
 from ledger.postgres.embedded.cluster import MAJOR, SUPERUSER, open_cluster
@@ -52,6 +54,22 @@ async def registered(settings):
         await register_merchant(ledger, "Shop", new_key("sandbox", bytes(32)))
 
 
+def archived_file(url, settings, written, found):
+    """Records a file of archived events as `ledger archive` does, and leaves what was `found` in its place."""
+    digest = sha256(written).digest()
+    with psycopg.connect(url, autocommit=True) as owner:
+        ((merchant_id,),) = owner.execute("select merchant_id from merchant").fetchall()
+        owner.execute(
+            "insert into archived_file (merchant_id, file_id, sha256, events, bytes) values (%s, %s, %s, 1, 1)",
+            [merchant_id, digest[:16], digest],
+        )
+    key = file_key(merchant_id.bytes, digest[:16])
+    if found is not None:
+        (settings.data_dir / "files" / key).parent.mkdir(parents=True, exist_ok=True)
+        (settings.data_dir / "files" / key).write_bytes(found)
+    return key
+
+
 @pytest.mark.long
 def test_a_server_of_ones_own_is_backed_up_by_a_role_with_the_rights_of_the_page_and_restored(own, short_dir, tmp_path):
     place, rules = short_dir / uuid4().hex[:8], own.home / "rules.conf"
@@ -61,7 +79,8 @@ def test_a_server_of_ones_own_is_backed_up_by_a_role_with_the_rights_of_the_page
 
     def refusal():
         with pytest.raises(CannotRun) as raised:
-            take_backup(settings, url, place / uuid4().hex)
+            take_backup(settings, url, place / "backup")
+        assert not (place / "backup").exists(), "a later one may have this name"
         assert "The role needs REPLICATION, and pg_hba.conf a line for `replication`" in str(raised.value)
         return str(raised.value)
 
@@ -81,8 +100,19 @@ def test_a_server_of_ones_own_is_backed_up_by_a_role_with_the_rights_of_the_page
         kept = settings.data_dir / "checkpoints" / "2026" / "a.jsonl"
         kept.parent.mkdir(parents=True)
         kept.write_text("{}")
-        record = take_backup(settings, url, place / "backup")
-    assert (record.database, record.owner) == ("ledger_shop", "ledger_owner")
+        (place / "backup" / "pg").mkdir(parents=True)  # of a backup that was killed
+        (place / "backup" / "pg" / "PG_VERSION").write_text("9")
+        (place / "backup" / "unfinished").touch()
+        there, lost = archived_file(url, settings, b"{}\n", b"{}\n"), archived_file(url, settings, b"[]\n", None)
+        changed = archived_file(url, settings, b"1\n", b"2\n")
+        taken = take_backup(settings, url, place / "backup")
+    assert (taken.record.database, taken.record.owner) == ("ledger_shop", "ledger_owner")
+    assert (taken.archived, sorted(taken.lost)) == (
+        3,
+        sorted([f"{lost} cannot be read: No such file or directory", f"{changed} is another file than was written"]),
+    )
+    assert (place / "backup" / "files" / there).read_bytes() == b"{}\n"
+    assert {path.name for path in (place / "backup").iterdir()} == {"pg", "files", "checkpoints", "backup.json"}
 
     restored = restore(Settings(data_dir=place / "there", master_key=KEY), place / "backup", None)
     assert (place / "there" / "checkpoints" / "2026" / "a.jsonl").read_text() == "{}"

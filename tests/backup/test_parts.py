@@ -1,5 +1,6 @@
 """The parts of a backup and a restore: what each refuses, and what each leaves behind."""
 
+import fcntl
 import hashlib
 import json
 import stat
@@ -10,8 +11,8 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from ledger.backup import manifest, restoration
-from ledger.backup.base_backup import take_backup
+from ledger.backup import base_backup, manifest, restoration
+from ledger.backup.base_backup import Taken, take_backup
 from ledger.backup.record import BackupRecord, read_record, write_record
 from ledger.cli.service import backup
 from ledger.operations.context.order_numbers import move_on
@@ -79,6 +80,52 @@ def test_a_directory_in_use_takes_no_backup(tmp_path):
     (tmp_path / "mine").touch()
     with pytest.raises(CannotRun, match="is not empty"):
         take_backup(Settings(), "host=/nowhere", tmp_path)
+
+
+def test_a_backup_that_fails_leaves_its_name_free(tmp_path):
+    settings = Settings(data_dir=tmp_path / "data", database_url="host=/nowhere")
+    (tmp_path / "data" / "checkpoints").mkdir(parents=True)
+    for _ in range(2):
+        with pytest.raises(psycopg.OperationalError):
+            take_backup(settings, "host=/nowhere", tmp_path / "new")
+        assert not (tmp_path / "new").exists()
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(psycopg.OperationalError):
+        take_backup(settings, "host=/nowhere", tmp_path / "empty")
+    assert list((tmp_path / "empty").iterdir()) == []
+
+
+def test_what_a_killed_backup_has_left_is_removed_unless_it_is_still_written(tmp_path):
+    (tmp_path / "pg").mkdir()
+    (tmp_path / "pg" / "PG_VERSION").touch()
+    (tmp_path / "unfinished").touch()
+    with (tmp_path / "unfinished").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(CannotRun, match="another backup is written to"):
+            take_backup(Settings(), "host=/nowhere", tmp_path)
+    assert (tmp_path / "pg" / "PG_VERSION").exists()
+    write_record(tmp_path, record())
+    with pytest.raises(CannotRun, match="is not empty"):  # it was killed at its very end
+        take_backup(Settings(), "host=/nowhere", tmp_path)
+    assert (tmp_path / "pg" / "PG_VERSION").exists()
+    (tmp_path / "backup.json").unlink()
+    with pytest.raises(psycopg.OperationalError):
+        take_backup(Settings(), "host=/nowhere", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_names_the_archived_files_that_are_lost(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("LEDGER_DATABASE_URL", "host=/nowhere user=owner")
+    monkeypatch.setenv("LEDGER_MASTER_KEY", KEY)
+    lost = [f"archive/a/{n}.jsonl cannot be read: No such file or directory" for n in range(6)]
+    monkeypatch.setattr(base_backup, "take_backup", lambda *_: Taken(record=record(), archived=9, lost=lost))
+    with pytest.raises(CannotRun) as refusal:
+        backup(tmp_path / "backup", data_dir=tmp_path / "data")
+    named = "; ".join(lost[:5])
+    assert str(refusal.value).startswith(
+        f"6 of 9 files of archived events are not in the backup as they were written: {named}; …. Bring them back"
+    )
+    assert "backed up to" in capsys.readouterr().out, "all else is in it"
 
 
 def test_a_data_directory_without_a_database_is_no_cause_to_make_one(tmp_path, monkeypatch):

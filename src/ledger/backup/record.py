@@ -47,6 +47,11 @@ def write_record(directory: Path, record: BackupRecord) -> None:
     unfinished.rename(directory / _NAME)
 
 
+def is_complete(directory: Path) -> bool:
+    """Returns whether a directory has a backup that was written to its end."""
+    return (directory / _NAME).exists()
+
+
 def read_record(directory: Path) -> BackupRecord:
     """Returns the record of a backup. Raises CannotRun if there is no complete backup, or one of another format."""
     try:

@@ -6,7 +6,7 @@ import sys
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -16,8 +16,13 @@ from ledger.cli.installation import Recorded, errors_as_cannot_run, record, sett
 from ledger.cli.options import DataDir, Host, Port, Workers, json_option
 from ledger.cli.output import day_and_time, echo_json
 from ledger.cli.progress_bar import progress_bar
-from ledger.settings import Settings, SettingWrong, describe
+from ledger.settings import CannotRun, Settings, SettingWrong, describe
 
+if TYPE_CHECKING:
+    from ledger.backup.base_backup import Taken
+
+_NAMED_MAX: Final = 5
+"""How many lost files a message names."""
 _DEMO: Final = "the demo's merchant and five months of its orders"
 
 ReadyJson = Annotated[bool, json_option("{ready}, the URL, once it answers requests")]
@@ -194,25 +199,44 @@ def backup(
 ) -> None:
     """Back up the database while the service runs: files and write-ahead log, checked after writing.
 
-    The master key is not in the backup.
+    The master key is not in the backup. Exits 1 if a file of archived events is missing or was changed. The backup can
+    be restored all the same.
     """
     from ledger.backup.base_backup import require_database, take_backup
     from ledger.postgres.prepare import owners_database
-    from ledger.security.secrets import master_key_source
 
     settings = settings_from(data_dir=data_dir)
     require_database(settings)
     with owners_database(settings) as owner_url, errors_as_cannot_run(), progress_bar() as progress:
-        record = take_backup(settings, owner_url, directory.absolute(), progress)
+        taken = take_backup(settings, owner_url, directory.absolute(), progress)
+    record = taken.record
     if json:
         echo_json(record)
-        return
+    else:
+        _echo_backup(settings, directory, taken)
+    if taken.lost:
+        named = "; ".join(taken.lost[:_NAMED_MAX]) + ("; …" if len(taken.lost) > _NAMED_MAX else "")
+        raise CannotRun(
+            f"{len(taken.lost)} of {taken.archived} files of archived events are not in the backup as they were written: "
+            f"{named}. Bring them back from an earlier backup; `ledger doctor --files` reads all files"
+        )
+
+
+def _echo_backup(settings: Settings, directory: Path, taken: Taken) -> None:
+    """Writes what is in a backup, and what is not."""
+    from ledger.security.secrets import master_key_source
+
+    record = taken.record
     typer.echo(f"backed up to {directory}: {record.bytes >> 20} MB of PostgreSQL {record.postgres}, every file checked")
     typer.echo(f"complete: what was acknowledged before {day_and_time(record.complete_until)} is in it")
     typer.echo(
         f"not in it: the master key with the fingerprint {record.master_key_fingerprint}, which comes from "
         f"{master_key_source(settings).partition(',')[0]}. Keep it elsewhere: without it nothing can be restored"
     )
+    if settings.files_url and taken.archived:
+        typer.echo(
+            f"not in it: {taken.archived} files of archived events, which are in {settings.files_url}: back that up"
+        )
 
 
 def restore(

@@ -43,13 +43,18 @@ def make_data_dir(data_dir: Path) -> Path:
     except OSError as refusal:
         raise CannotRun(f"LEDGER_DATA_DIR {path} cannot be made: {refusal.strerror}") from refusal
     if not os.access(path, os.W_OK | os.X_OK):
+        if (owner := path.stat().st_uid) != os.geteuid():
+            raise CannotRun(f"LEDGER_DATA_DIR {path} belongs to {_account(owner)}: run this as that account")
         raise CannotRun(f"LEDGER_DATA_DIR {path} cannot be written")
     with suppress(FileNotFoundError):
         owner = (path / "serve.lock").stat().st_uid
         if owner != os.geteuid():
-            account = name_of(owner) or f"number {owner}"
-            raise CannotRun(f"LEDGER_DATA_DIR {path} is used by the account {account}: run this as that account")
+            raise CannotRun(f"LEDGER_DATA_DIR {path} is used by {_account(owner)}: run this as that account")
     return path
+
+
+def _account(uid: int) -> str:
+    return f"the account {name_of(uid) or f'number {uid}'}"
 
 
 class ServerLease:
