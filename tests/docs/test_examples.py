@@ -157,7 +157,7 @@ def test_the_bakerys_scenario_runs(service, tmp_path):
 
 
 def test_the_role_that_an_operator_creates_has_the_rights_of_ours():
-    page = (HOW_TO / "use-your-own-postgres.md").read_text()
+    page = " ".join((HOW_TO / "use-your-own-postgres.md").read_text().split())  # its lines are broken anywhere
     assert f"revoke update, delete, truncate on {', '.join(_INSERT_ONLY)} from" in page
     assert f"revoke delete, truncate on {', '.join(_NEVER_DELETED)} from" in page
 
