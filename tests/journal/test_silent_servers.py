@@ -96,6 +96,19 @@ async def test_a_commit_that_waits_for_its_standby_makes_no_server_silent(log_ur
     await writer.stop()
 
 
+async def test_an_error_is_an_answer(log_url: str) -> None:
+    async with await connect(log_url, "test") as waiting, await connect(log_url, "test") as refused:
+        statement = asyncio.create_task(waiting.execute("select pg_sleep(60)"))
+        await asyncio.sleep(2 * SILENT_S)
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            await refused.execute("select 1 / 0")
+        assert not cut_if_silent(waiting)
+        await asyncio.sleep(2 * SILENT_S)
+        assert cut_if_silent(waiting)
+        with pytest.raises(psycopg.OperationalError):
+            await statement
+
+
 async def test_an_answer_that_has_arrived_and_is_not_read_is_one(log_url: str) -> None:
     async with await connect(log_url, "test") as busy, await connect(log_url, "test") as idle:
         await asyncio.sleep(2 * SILENT_S)

@@ -98,8 +98,13 @@ class WatchedConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
             self.pgconn.finish()
 
     async def wait(self, gen: PQGen[T], interval: float = WAIT_INTERVAL_S, timeout: float | None = None) -> T:  # noqa: ASYNC109 - psycopg's signature
-        result = await super().wait(gen, interval, timeout)
-        self._heard_s = time.monotonic()  # a wait that timed out, as a listener's does, heard nothing
+        try:
+            result = await super().wait(gen, interval, timeout)
+        except psycopg.Error as refusal:
+            if refusal.sqlstate is not None:  # an answer
+                self.heard()
+            raise
+        self.heard()  # a wait that timed out, as a listener's does, heard nothing
         return result
 
 
