@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -25,8 +26,9 @@ from ledger.domain.subscriptions.state import InvoiceStatus, SubscriptionStatus
 from ledger.operations.context.inputs import Actor, CancelInput, PaymentInput
 from ledger.operations.erasure.erase_customer import delete_customer, erase_payer
 from ledger.operations.orders.cancel import cancel_order
-from ledger.operations.orders.create import charge_order
+from ledger.operations.orders.create import charge_order, create_order
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, UnitOfWork, find_order
+from ledger.operations.subscriptions import charge
 from ledger.operations.subscriptions.bill import bill_subscription, settle_order
 from ledger.operations.subscriptions.cancel import cancel_subscription
 from ledger.operations.subscriptions.commit import subscription_plan
@@ -179,6 +181,38 @@ async def test_a_charge_that_was_not_made_before_the_end_is_never_made(shop: Sho
     state = await shop.at(made.subscription_id)
     assert (state.charge, [invoice.status for invoice in state.invoices]) == (None, ["PAID", "VOID"])
     assert len(await shop.charges()) == 1
+
+
+@pytest.mark.parametrize("is_paid_again", [False, True])
+async def test_a_worker_that_was_stopped_before_it_made_a_charge_does_not_make_it_once_it_counts_as_not_made(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, is_paid_again: bool
+) -> None:
+    made = await shop.subscribe(await shop.plan(trial_period_days=1))
+    if is_paid_again:
+        authorize = shop.ledger.processors.sandbox.authorize  # type: ignore[union-attr]
+        wrap(shop.ledger, "authorize", unreachable)
+        await shop.move(timedelta(days=1, seconds=1))
+        shop.ledger.processors.sandbox.authorize = authorize  # type: ignore[union-attr,method-assign]
+    await shop.move_only(timedelta(days=1, seconds=1))
+    is_stopped, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def stop_and_create(*about: Any, **options: Any) -> Any:
+        is_stopped.set()
+        await goes_on.wait()
+        return await create_order(*about, **options)
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(charge, "create_order", stop_and_create)
+        billing = asyncio.create_task(bill_subscription(shop.ledger, shop.merchant_id, made.subscription_id))
+        await is_stopped.wait()
+    await cancel_subscription(shop.ledger, shop.actor, str(made.subscription_id), at_period_end=False)
+    await shop.move(timedelta(minutes=2))
+    state = await shop.at(made.subscription_id)
+    assert (state.status, state.charge, state.invoices[0].status) == (CANCELED, None, InvoiceStatus.VOID)
+    goes_on.set()
+    assert await billing == state == await shop.at(made.subscription_id)
+    assert [len(order.payments) for order in await shop.charges()] == [1] * is_paid_again
+    assert not any(order.amount_paid for order in await shop.charges())
 
 
 @pytest.mark.parametrize("cancels", [False, True])

@@ -5,7 +5,7 @@ The claim on the external id decides which of two creations was first; no look-u
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -29,7 +29,7 @@ from ledger.domain.rejections import (
     PaymentMethodNotFound,
 )
 from ledger.domain.streams import ORDERS, ClaimKind
-from ledger.journal.append import Claim, ClaimTaken, Conflict, VersionConflict
+from ledger.journal.append import Change, Claim, ClaimTaken, Conflict, VersionConflict
 from ledger.operations.context.inputs import Actor, CustomersFiscal, OrderInput, PaymentInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.context.results import OrderResult, RequestTarget
@@ -59,13 +59,21 @@ An order outlives its customer, its card and the fiscal data of its customer, an
 account may have taken its amount and its method.
 """
 
+Requirement = Callable[[UnitOfWork], Awaitable[Change]]
+"""Returns the check that the commit makes besides, of a stream that stays as it is. May raise."""
+
 
 async def create_order(
-    ledger: Ledger, actor: Actor, request: OrderInput, key: IdempotencyKey | None = None
+    ledger: Ledger,
+    actor: Actor,
+    request: OrderInput,
+    key: IdempotencyKey | None = None,
+    *,
+    requires: Requirement | None = None,
 ) -> OrderResult:
     """Creates a payment order, or returns the one that has this external id already (contract N25 to N29).
 
-    Raises like `execute_on_order`; CustomerNotFound, MethodNotEnabled, IdempotencyMismatch, InvalidField,
+    Raises what `requires` raises, and like `execute_on_order`; CustomerNotFound, MethodNotEnabled, IdempotencyMismatch, InvalidField,
     AmountNotChargeable, CardTokenInvalid; DuplicateExternalId if that order was cancelled, or has another id than the
     one that the caller fixes.
     """
@@ -77,6 +85,11 @@ async def create_order(
     existing: UUID | None = None
 
     async def attempt(conflict: Conflict | None) -> Plan:
+        required = [] if requires is None else [await requires(uow)]
+        plan = await decide(conflict)
+        return replace(plan, changes=[*plan.changes, *required])
+
+    async def decide(conflict: Conflict | None) -> Plan:
         nonlocal existing
         merchant = await ledger.merchant(uow.merchant_id)
         payment = None if request.payment is None else await new_payment(ledger, merchant, request.payment)

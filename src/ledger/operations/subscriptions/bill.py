@@ -51,6 +51,7 @@ async def bill_subscription(ledger: Ledger, merchant_id: UUID, subscription_id: 
             outcome = await call.look_up()
             if outcome is None:
                 unknown = charge.payment_id
+                uow.forget(subscription_id)  # another worker may have recorded it
             else:
                 await record_outcome(uow, call, outcome)
         else:

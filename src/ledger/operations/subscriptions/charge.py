@@ -41,6 +41,7 @@ from ledger.domain.subscriptions.commands import (
 from ledger.domain.subscriptions.decide.charges import decide_outcome, is_surplus
 from ledger.domain.subscriptions.events import ChargeBegun, SubscriptionEvent
 from ledger.domain.subscriptions.state import Invoice, Subscription, SubscriptionStatus
+from ledger.journal.append import Change
 from ledger.operations.context.inputs import (
     Actor,
     CustomerInput,
@@ -68,6 +69,10 @@ _PAYMENTS_MAX: Final = 30
 _PASSING: Final = (ConcurrentUpdate, RequestInProgress)
 
 
+class ChargeSettled(Exception):
+    """The charge has its outcome: another worker has recorded it since."""
+
+
 class ChargeCall(Call, frozen=True, kw_only=True):
     """The charge of an invoice, by a payment order that the subscription has begun.
 
@@ -90,7 +95,8 @@ class ChargeCall(Call, frozen=True, kw_only=True):
         return None
 
     async def send(self, prepared: None = None, left_s: float = 0.0) -> ChargeOutcome | None:  # noqa: ARG002 - no deadline
-        """Creates the order, or pays the order of an attempt that was not sent before.
+        """Creates the order, or pays the order of an attempt that was not sent before. Returns None if another worker
+        has recorded the outcome meanwhile: that nothing was sent, perhaps.
 
         A request that the ledger refuses before any call is a decline of the charge.
 
@@ -99,9 +105,11 @@ class ChargeCall(Call, frozen=True, kw_only=True):
         actor = Actor(merchant_id=self.merchant_id, request_id="subscription")
         try:
             request = _order_input(self.subscription, await self._plan())
-            order = (await create_order(self.ledger, actor, request)).order
+            order = (await create_order(self.ledger, actor, request, requires=self._in_progress)).order
         except _PASSING:
             raise
+        except ChargeSettled:
+            return None
         except ProcessorUnavailable:
             made = await load_charge_order(self.ledger, self.merchant_id, self.order_id)
             return ChargeNotSent() if made is None else await self._outcome(made)
@@ -114,6 +122,15 @@ class ChargeCall(Call, frozen=True, kw_only=True):
             code = "CARD_EXPIRED" if isinstance(rejection, PaymentMethodExpired) else rejection.code
             return self._refused(code)
         return await self._outcome(order)
+
+    async def _in_progress(self, uow: UnitOfWork) -> Change:
+        """Returns the check that the subscription is as it was read, with this charge in progress. Raises
+        ChargeSettled.
+        """
+        state = await uow.load(SUBSCRIPTIONS, self.stream_id)
+        if state is None or state.charge is None or state.charge.payment_id != self.payment_id:
+            raise ChargeSettled
+        return uow.change(SUBSCRIPTIONS, self.stream_id, ())
 
     async def _plan(self) -> SubscriptionPlan | None:
         """Returns the plan of the invoice as it is now: its keys and taxes are those of the invoices from now on."""
