@@ -28,6 +28,7 @@ from ledger.operations.subscriptions.create import create_subscription
 from ledger.operations.subscriptions.requests import NewSubscription
 
 SAVED_DECLINED, SAVED_STOLEN = "4000000000000341", "4000000000000358"
+APPROVED_FOR_HALF = "4000000000000010"
 
 
 _ORDERS = "select stream_id from event where merchant_id = %s and topic = 'order-created.v1'"

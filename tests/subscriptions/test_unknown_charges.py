@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 from tests.operations.conftest import SILENT, by_card
 from tests.operations.test_action_recovery import recover, wrap
-from tests.subscriptions.shop import SAVED_DECLINED, Shop
+from tests.subscriptions.shop import APPROVED_FOR_HALF, SAVED_DECLINED, Shop
 
 from ledger.background.reactions.subscription_timers import HANDLERS, ChargeUnderWay
 from ledger.domain.orders.events import RefusedBy
@@ -27,10 +27,12 @@ from ledger.operations.context.inputs import Actor, CancelInput, PaymentInput
 from ledger.operations.erasure.erase_customer import delete_customer, erase_payer
 from ledger.operations.orders.cancel import cancel_order
 from ledger.operations.orders.create import charge_order, create_order
+from ledger.operations.orders.refund import refund_order
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, UnitOfWork, find_order
 from ledger.operations.subscriptions import charge
 from ledger.operations.subscriptions.bill import bill_subscription, settle_order
 from ledger.operations.subscriptions.cancel import cancel_subscription
+from ledger.operations.subscriptions.charge import load_charge_order
 from ledger.operations.subscriptions.commit import subscription_plan
 from ledger.operations.subscriptions.retry import retry_charge
 from ledger.processors.contract import ProcessorUnavailable
@@ -213,6 +215,37 @@ async def test_a_worker_that_was_stopped_before_it_made_a_charge_does_not_make_i
     assert await billing == state == await shop.at(made.subscription_id)
     assert [len(order.payments) for order in await shop.charges()] == [1] * is_paid_again
     assert not any(order.amount_paid for order in await shop.charges())
+
+
+@pytest.mark.parametrize("at", ["load_charge_order", "refund_order"])
+async def test_a_part_that_was_approved_is_not_given_back_once_the_rest_was_paid_by_hand(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    made = await shop.subscribe(await shop.plan(trial_period_days=1), APPROVED_FOR_HALF)
+    await shop.move_only(timedelta(days=1, seconds=1))
+    is_stopped, goes_on = asyncio.Event(), asyncio.Event()
+    step = {"load_charge_order": load_charge_order, "refund_order": refund_order}[at]
+
+    async def stop_and_go_on(*about: Any, **options: Any) -> Any:
+        if await shop.charges():
+            is_stopped.set()
+            await goes_on.wait()
+        return await step(*about, **options)
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(charge, at, stop_and_go_on)
+        billing = asyncio.create_task(bill_subscription(shop.ledger, shop.merchant_id, made.subscription_id))
+        await is_stopped.wait()
+    (order,) = await shop.charges()
+    assert (order.amount_paid, order.net) == (5_000, 5_000)
+    await charge_order(shop.ledger, shop.actor, str(order.terms.order_id), by_card())
+    await shop.move(timedelta(minutes=2))
+    assert (await shop.at(made.subscription_id)).invoices[0].status is InvoiceStatus.PAID
+    goes_on.set()
+    await billing
+    (order,) = await shop.charges()
+    assert (order.amount_paid, order.net) == (10_000, 10_000)
+    assert (await shop.at(made.subscription_id)).status is ACTIVE
 
 
 @pytest.mark.parametrize("cancels", [False, True])

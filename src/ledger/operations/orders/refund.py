@@ -6,6 +6,7 @@ concurrent refunds never give back more than was captured.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
@@ -25,11 +26,17 @@ from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOf
 
 
 async def refund_order(
-    ledger: Ledger, actor: Actor, reference: str, request: RefundInput, key: IdempotencyKey | None = None
+    ledger: Ledger,
+    actor: Actor,
+    reference: str,
+    request: RefundInput,
+    key: IdempotencyKey | None = None,
+    *,
+    require: Callable[[Order], None] | None = None,
 ) -> OrderResult:
     """Refunds `request.amount`, gross and in minor units (contract N35 to N39, sections 8.7 and 8.11).
 
-    Raises like `execute_on_order`; OrderNotFound, PaymentNotFound, OrderNotRefundable, RefundInProgress,
+    `require` is given the order as it is refunded, and may raise. Raises what it raises, and like `execute_on_order`; OrderNotFound, PaymentNotFound, OrderNotRefundable, RefundInProgress,
     RefundExceedsBalance, RefundWindowExpired, IdempotencyMismatch, InvalidField, InvalidOrderState,
     AmountNotChargeable.
     """
@@ -37,6 +44,8 @@ async def refund_order(
 
     async def attempt(_: Conflict | None) -> Plan:
         order = await uow.find(ORDERS, reference)
+        if require is not None:
+            require(order)
         command = RefundOrder(
             refund_id=uuid7(),
             amount=request.amount,

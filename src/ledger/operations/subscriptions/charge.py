@@ -73,6 +73,10 @@ class ChargeSettled(Exception):
     """The charge has its outcome: another worker has recorded it since."""
 
 
+class OrderChanged(Exception):
+    """The order of a charge has changed since it was read."""
+
+
 class ChargeCall(Call, frozen=True, kw_only=True):
     """The charge of an invoice, by a payment order that the subscription has begun.
 
@@ -254,13 +258,22 @@ async def charge_outcome(ledger: Ledger, merchant_id: UUID, order: Order, paymen
     """
     if order.amount_paid >= order.amount:
         return ChargePaid()
-    if any(payment.status in LIVE or payment.intent is not None for payment in order.payments):
+    if _is_under_way(order):
         return None
     if order.net > 0:
-        await _refund(ledger, merchant_id, order.terms.order_id)
+        try:
+            await _refund(ledger, merchant_id, order.terms.order_id, is_part=True)
+        except OrderChanged:  # the merchant may have paid the rest
+            changed = await load_charge_order(ledger, merchant_id, order.terms.order_id)
+            assert changed is not None, "an order is never deleted"
+            return await charge_outcome(ledger, merchant_id, changed, payment_id)
     if order.amount_paid > 0:
         return ChargeFailed(code=_PARTIAL, hard=False)
     return _failure(order.payment(payment_id))
+
+
+def _is_under_way(order: Order) -> bool:
+    return any(payment.status in LIVE or payment.intent is not None for payment in order.payments)
 
 
 def _failure(payment: Payment) -> ChargeOutcome:
@@ -320,15 +333,23 @@ def _line(invoice: Invoice, plan: SubscriptionPlan | None) -> LineItem:
     )
 
 
-async def _refund(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> None:
-    """Refunds what an order of a charge holds, once."""
+async def _refund(ledger: Ledger, merchant_id: UUID, order_id: UUID, *, is_part: bool = False) -> None:
+    """Refunds what an order of a charge holds, once. With `is_part`, only if that is a part of its amount, and no
+    payment is under way: raises OrderChanged.
+    """
     order = await load_charge_order(ledger, merchant_id, order_id)
     if order is None or order.refundable <= Decimal(0):
         return
+    held = order.refundable
+
+    def require(now: Order) -> None:
+        if is_part and (now.refundable != held or now.amount_paid >= now.amount or _is_under_way(now)):
+            raise OrderChanged
+
     actor = Actor(merchant_id=merchant_id, request_id="subscription")
-    request = RefundInput(amount=order.refundable, reason="subscription", external_id=f"{order_id}:surplus")
+    request = RefundInput(amount=held, reason="subscription", external_id=f"{order_id}:surplus")
     try:
-        await refund_order(ledger, actor, str(order_id), request)
+        await refund_order(ledger, actor, str(order_id), request, require=require)
     except _PASSING:
         raise
     except Rejected as rejection:  # the money stays on the order, where the merchant sees it
