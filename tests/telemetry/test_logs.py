@@ -44,6 +44,40 @@ def test_every_line_carries_the_request_that_it_belongs_to():
     assert own["request_id"] == "req-2", "a request id of the line's own is kept"
 
 
+TRIED_AGAIN = """
+import logging, structlog
+from ledger.telemetry import logs
+logs.configure_logs("info")
+log, pool = structlog.get_logger(), logging.getLogger("psycopg.pool")
+def fail():
+    log.warning("recovery_waits", reason="DatabaseUnavailable")
+    log.warning("reactions_wait", of="ledger-numbering", reason="OperationalError")
+    log.warning("reactions_wait", of="ledger-listener", reason="OperationalError")
+    log.warning("recovery_cannot_read", order_id="o")
+    pool.warning("error connecting in %r", "pool-1")
+fail(); fail()
+log.warning("recovery_waits", reason="ConcurrentUpdate")
+logs._AGAIN_AFTER_S = 0.0
+structlog.get_config()["processors"][0]._until.clear()
+fail()
+"""
+
+
+def test_what_is_tried_again_each_second_is_logged_once_a_minute():
+    done = subprocess.run(
+        [sys.executable, "-c", TRIED_AGAIN], env=environment(), capture_output=True, text=True, check=True
+    )
+    events = [json.loads(line)["event"] for line in done.stderr.splitlines()]
+    round_ = [
+        "recovery_waits",
+        "reactions_wait",
+        "reactions_wait",
+        "recovery_cannot_read",
+        "error connecting in 'pool-1'",
+    ]
+    assert events == [*round_, "recovery_cannot_read", "recovery_waits", *round_]
+
+
 def test_lines_as_text_are_for_a_person(tmp_path):
     program = PROGRAM.replace('configure_logs("info", process="worker-2")', 'configure_logs("info", "text")')
     stderr = subprocess.run(

@@ -11,6 +11,7 @@ import logging
 import os
 import select
 import sys
+import time
 import traceback
 from contextlib import suppress
 from contextvars import ContextVar
@@ -41,6 +42,29 @@ LINES_MAX: Final = 1000
 
 _FLUSH_S: Final = 0.2
 _LINES_AT_ONCE: Final = 10  # together less than a page, which a pipe that has room takes in one write
+_TRIED_AGAIN: Final = frozenset(
+    {
+        "audits_wait",
+        "forgetting_waits",
+        "key_uses_wait",
+        "log_sealing_waits",
+        "messages_wait",
+        "reactions_wait",
+        "recovery_waits",
+        "registration_waits",
+        "tidying_waits",
+        "webhook_deliveries_wait",
+        "webhook_outcomes_wait",
+    }
+)
+"""What the parts of a process log each time that they try again: together many times a second, for as long as a database
+is away.
+"""
+_POOL: Final = "psycopg.pool"
+"""The logger of a library that does so."""
+_AGAIN_AFTER_S: Final = 60.0
+_LINES_KEPT: Final = 1_000
+
 _encode_lines: Final = msgspec.json.Encoder().encode_lines
 
 
@@ -52,6 +76,7 @@ def configure_logs(level: str, log_format: str = "json", process: str | None = N
     render = _as_text if log_format == "text" else structlog.processors.JSONRenderer(separators=(",", ":"))
     in_order = partial(_in_order, process)
     severity = logging.getLevelNamesMapping()[level.upper()]
+    repeated = _Repeated()
     shared: list[structlog.typing.Processor] = [
         _with_request_id,
         structlog.processors.add_log_level,
@@ -59,12 +84,13 @@ def configure_logs(level: str, log_format: str = "json", process: str | None = N
         structlog.processors.format_exc_info,
     ]
     structlog.configure(
-        processors=[*shared, in_order, render],
+        processors=[repeated, *shared, in_order, render],
         wrapper_class=structlog.make_filtering_bound_logger(severity),
         logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _Output(sys.stderr))),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(repeated.is_news)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[structlog.stdlib.add_logger_name, *shared],
@@ -76,6 +102,31 @@ def configure_logs(level: str, log_format: str = "json", process: str | None = N
         )
     )
     logging.basicConfig(level=max(severity, logging.WARNING), handlers=[handler], force=True)
+
+
+class _Repeated:
+    """Leaves out lines that say again what one of the last minute said."""
+
+    def __init__(self) -> None:
+        self._until: dict[tuple[object, ...], float] = {}
+
+    def __call__(self, _logger: object, _method: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        if line["event"] in _TRIED_AGAIN and not self._is_first((*line.keys(), *map(str, line.values()))):
+            raise structlog.DropEvent
+        return line
+
+    def is_news(self, record: logging.LogRecord) -> bool:
+        """Returns whether a line of the standard library's loggers is written."""
+        return record.name != _POOL or self._is_first((record.getMessage(),))
+
+    def _is_first(self, line: tuple[object, ...]) -> bool:
+        now = time.monotonic()
+        if now < self._until.get(line, 0.0):
+            return False
+        if len(self._until) >= _LINES_KEPT:
+            self._until = {each: until for each, until in self._until.items() if until > now}
+        self._until[line] = now + _AGAIN_AFTER_S
+        return True
 
 
 def _in_order(
