@@ -105,7 +105,7 @@ def configure_logs(level: str, log_format: str = "json", process: str | None = N
 
 
 class _Repeated:
-    """Leaves out lines that say again what one of the last minute said."""
+    """Leaves out lines that repeat one of the last minute."""
 
     def __init__(self) -> None:
         self._until: dict[tuple[object, ...], float] = {}
