@@ -57,8 +57,8 @@ _TRIED_AGAIN: Final = frozenset(
         "webhook_outcomes_wait",
     }
 )
-"""What the parts of a process log each time that they try again: together many times a second, for as long as a database
-is away.
+"""What the parts of a process log each time that they try again: together many times a second, while a database is
+away.
 """
 _POOL: Final = "psycopg.pool"
 """The logger of a library that does so."""
