@@ -73,9 +73,9 @@ async def create_order(
 ) -> OrderResult:
     """Creates a payment order, or returns the one that has this external id already (contract N25 to N29).
 
-    Raises what `requires` raises, and like `execute_on_order`; CustomerNotFound, MethodNotEnabled, IdempotencyMismatch, InvalidField,
-    AmountNotChargeable, CardTokenInvalid; DuplicateExternalId if that order was cancelled, or has another id than the
-    one that the caller fixes.
+    Raises what `requires` raises, and like `execute_on_order`; CustomerNotFound, MethodNotEnabled, IdempotencyMismatch,
+    InvalidField, AmountNotChargeable, CardTokenInvalid; DuplicateExternalId if that order was cancelled, or has another
+    id than the one that the caller fixes.
     """
     if request.payment is not None and request.payment.card_tokens:
         terms = request.terms

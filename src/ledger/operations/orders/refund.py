@@ -36,9 +36,9 @@ async def refund_order(
 ) -> OrderResult:
     """Refunds `request.amount`, gross and in minor units (contract N35 to N39, sections 8.7 and 8.11).
 
-    `require` is given the order as it is refunded, and may raise. Raises what it raises, and like `execute_on_order`; OrderNotFound, PaymentNotFound, OrderNotRefundable, RefundInProgress,
-    RefundExceedsBalance, RefundWindowExpired, IdempotencyMismatch, InvalidField, InvalidOrderState,
-    AmountNotChargeable.
+    `require` is given the order as it is refunded, and may raise. Raises what it raises, and like `execute_on_order`;
+    OrderNotFound, PaymentNotFound, OrderNotRefundable, RefundInProgress, RefundExceedsBalance, RefundWindowExpired,
+    IdempotencyMismatch, InvalidField, InvalidOrderState, AmountNotChargeable.
     """
     uow = UnitOfWork(ledger, actor, key, creates=True)
 
