@@ -9,6 +9,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 from campaigns.citus.cluster import CitusCluster
+from psycopg.conninfo import conninfo_to_dict
 from tests.journal.small_log import fetch, open_log
 from tests.sealing import MASTER_KEY
 
@@ -74,6 +75,15 @@ def test_a_run_that_ended_before_the_former_rows_were_removed_is_completed(
     assert distribute(migrated_url, 4).tables == []
     assert fetch(migrated_url, size) == [(0,)]
     assert fetch(migrated_url, "select count(*) from merchant_head") == [(20,)]
+
+
+def test_each_shard_is_on_one_node_whatever_the_server_would_do(migrated_url: str) -> None:
+    name = conninfo_to_dict(migrated_url)["dbname"]
+    fetch_nothing(migrated_url, f"alter database {name} set citus.shard_replication_factor to 2")
+    distribute(migrated_url, 4)
+    placements = "select count(*), count(distinct shardid) from pg_dist_placement where groupid > 0"
+    shards = 4 * len(DISTRIBUTED)
+    assert fetch(migrated_url, placements) == [(shards, shards)]
 
 
 def fetch_nothing(url: str, statement: str) -> None:

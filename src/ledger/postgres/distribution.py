@@ -186,6 +186,8 @@ def distribute(url: str, shards: int, progress: Progress = unreported) -> Distri
             _require_divisible(connection, waiting)
             # Citus would use several connections, which could not see each other's new tables.
             connection.execute("set local citus.multi_shard_modify_mode to sequential")
+            # The journal commits to one server: a second copy of a shard would lack what it writes.
+            connection.execute("set local citus.shard_replication_factor to 1")
             for number, table in enumerate(waiting, 1):
                 _distribute(connection, table, shards)
                 progress("distributing tables", number, len(waiting))

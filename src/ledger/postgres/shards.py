@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import psycopg
 from msgspec import Struct
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ledger.postgres.distribution import DISTRIBUTED_NOW, HAS_CITUS, HEADS
 
@@ -122,7 +122,13 @@ async def is_divided(connection: psycopg.AsyncConnection[Any]) -> bool:
 def _shard(rows: Sequence[tuple[Any, ...]], url: str) -> Shard:
     _, _, first, node, host, port = rows[0]
     ids = {table: shard_id for table, shard_id, *_ in rows}
-    return Shard(first, node, make_conninfo(url, host=host, port=port), ids)
+    return Shard(first, node, _at(url, host, port), ids)
+
+
+def _at(url: str, host: str, port: int) -> str:
+    """Returns a connection string for another server. An address in that of the coordinator would go before the host."""
+    options = {name: value for name, value in conninfo_to_dict(url).items() if name != "hostaddr"}
+    return make_conninfo("", **options | {"host": host, "port": port})
 
 
 @lru_cache(maxsize=16_384)  # a command is asked for its shard several times, and the busy merchants' are few
