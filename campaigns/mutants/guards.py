@@ -2999,7 +2999,7 @@ STANDBY: Final = (
         "ready-while-commits-hang",
         "a process whose commits hang is taken out of the load balancer",
         "src/api/system/readiness.py",
-        "checks.commits = ledger.journal.oldest_commit_s <= deps.commit_age_max_s",
+        "checks.commits = ledger.journal.held_up_s <= deps.commit_age_max_s",
         "checks.commits = True",
         ("tests/api/system/test_health.py",),
     ),

@@ -19,6 +19,7 @@ from psycopg_pool import ConnectionPool
 from tests.citus.shards import WAITING, move_for_good, shard_to_move, split_shard
 from tests.citus_server import SHARDS
 from tests.journal.small_log import DISTRIBUTE_SEEN, SEEN, SEEN_DDL, assert_log_is_whole, command, fetch, open_log
+from tests.standbys import without_standby
 from uuid_utils.compat import uuid4, uuid7
 
 from ledger.domain.streams import ClaimKind
@@ -197,6 +198,25 @@ async def test_a_node_that_is_down_stops_its_own_merchants_alone(
         await written(each, merchants)
     await later.stop()
     assert_log_is_whole(log_url)
+
+
+async def test_a_node_without_its_standby_holds_up_its_own_merchants_alone(
+    cluster: CitusCluster, writers: ShardWriters, log_url: str
+) -> None:
+    host = str(cluster.nodes[1].cluster.sockets)
+    waiting, other = open_log(log_url), open_log(log_url)
+    while host not in writers.shards.of(waiting.bytes).url:
+        waiting = open_log(log_url)
+    while host in writers.shards.of(other.bytes).url:
+        other = open_log(log_url)
+    async with without_standby(cluster.url("postgres", 1)):
+        pending = writers.submit(command(waiting, (uuid7(), 0, 1)))
+        assert await writers.submit(command(other, (uuid7(), 0, 1))) == 1
+        await writers.confirm(other)
+        assert not pending.done()
+        assert writers.oldest_commit_s > 0
+        assert writers.held_up_s == 0
+    assert await pending == 1
 
 
 async def test_nothing_is_confirmed_of_a_shard_that_is_elsewhere_before_it_was_looked_for(

@@ -111,7 +111,7 @@ async def check(deps: Dependencies | None) -> Checks:
     if deps is not None:
         ledger = deps.ledger
         checks.writer = ledger.journal.alive and not ledger.journal.disk.is_read_only
-        checks.commits = ledger.journal.oldest_commit_s <= deps.commit_age_max_s
+        checks.commits = ledger.journal.held_up_s <= deps.commit_age_max_s
         checks.clock = abs(deps.clock_ahead_s()) <= _CLOCK_MAX_S
         checks.disk = not ledger.journal.disk.refusal
         checks.processor = ledger.processors.alive

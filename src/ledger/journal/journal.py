@@ -105,6 +105,11 @@ class Journal:
         """How long the oldest commit in flight has been in flight, in seconds; 0 if there is none."""
         return max(self.writer.oldest_commit_s, self._large.oldest_commit_s)
 
+    @property
+    def held_up_s(self) -> float:
+        """How long the commits of all merchants are held up, in seconds: on Citus, those of every node."""
+        return max(self.writer.held_up_s, self._large.held_up_s)
+
     def sample_metrics(self) -> None:
         """Sets the gauges of this process's writer."""
         age_s = self.oldest_commit_s

@@ -126,7 +126,7 @@ def _shard(rows: Sequence[tuple[Any, ...]], url: str) -> Shard:
 
 
 def _at(url: str, host: str, port: int) -> str:
-    """Returns a connection string for another server. An address in that of the coordinator would go before the host."""
+    """Returns a connection string for another server. An address in the coordinator's would go before the host."""
     options = {name: value for name, value in conninfo_to_dict(url).items() if name != "hostaddr"}
     return make_conninfo("", **options | {"host": host, "port": port})
 

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("reacted")]
         (CallExecutor, "alive", False, "processor"),
         (DataKeys, "alive", False, "writer"),
         (MerchantClocks, "alive", False, "database"),
-        (Journal, "oldest_commit_s", 2.1, "commits"),
+        (Journal, "held_up_s", 2.1, "commits"),
     ],
 )
 async def test_a_process_without_a_part_that_orders_need_is_not_ready(

@@ -160,6 +160,11 @@ class GroupCommitter(ABC):
         """How long ago the oldest batch was sent that is not answered, in seconds; 0 if there is none."""
         return time.monotonic() - self._taken[0].sent_s if self._taken else 0.0
 
+    @property
+    def held_up_s(self) -> float:
+        """How long the commits of all merchants are held up, in seconds: on one server, by the oldest in flight."""
+        return self.oldest_commit_s
+
     async def start(self) -> None:
         """Connects and starts the task. Raises psycopg.OperationalError.
 

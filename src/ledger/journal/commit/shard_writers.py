@@ -299,6 +299,11 @@ class ShardWriters:
         """How long ago the oldest batch was sent that is not answered, in seconds; 0 if there is none."""
         return max((writer.oldest_commit_s for writer in self._writers.values()), default=0.0)
 
+    @property
+    def held_up_s(self) -> float:
+        """How long the commits of all merchants are held up, in seconds: those of one node hold up no other's."""
+        return min((writer.oldest_commit_s for writer in self._writers.values()), default=0.0)
+
     async def start(self) -> None:
         """Connects to every node that has a shard; to one that cannot be reached, as soon as it can, so that the
         merchants of the others are served. Raises psycopg.OperationalError if none can be reached.
