@@ -798,6 +798,14 @@ MONEY: Final = (
         ("tests/subscriptions/test_unknown_charges.py",),
     ),
     Mutant(
+        "refund-of-an-order-as-it-was",
+        "what went back of an order is recorded of the order as it is at the commit",
+        "src/ledger/operations/subscriptions/bill.py",
+        "events, uow.change_order(order_id, ()))",
+        "events)",
+        ("tests/subscriptions/test_unknown_charges.py",),
+    ),
+    Mutant(
         "part-given-back-of-a-paid-order",
         "the part of a charge that was approved is not given back once the rest was paid",
         "src/ledger/operations/subscriptions/charge.py",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -23,13 +24,13 @@ from ledger.domain.streams import SUBSCRIPTIONS
 from ledger.domain.subscriptions.commands import RunDue
 from ledger.domain.subscriptions.decide.due_work import decide_due
 from ledger.domain.subscriptions.state import InvoiceStatus, SubscriptionStatus
-from ledger.operations.context.inputs import Actor, CancelInput, PaymentInput
+from ledger.operations.context.inputs import Actor, CancelInput, PaymentInput, RefundInput
 from ledger.operations.erasure.erase_customer import delete_customer, erase_payer
 from ledger.operations.orders.cancel import cancel_order
 from ledger.operations.orders.create import charge_order, create_order
 from ledger.operations.orders.refund import refund_order
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, UnitOfWork, find_order
-from ledger.operations.subscriptions import charge
+from ledger.operations.subscriptions import bill, charge
 from ledger.operations.subscriptions.bill import bill_subscription, settle_order
 from ledger.operations.subscriptions.cancel import cancel_subscription
 from ledger.operations.subscriptions.charge import load_charge_order
@@ -246,6 +247,35 @@ async def test_a_part_that_was_approved_is_not_given_back_once_the_rest_was_paid
     (order,) = await shop.charges()
     assert (order.amount_paid, order.net) == (10_000, 10_000)
     assert (await shop.at(made.subscription_id)).status is ACTIVE
+
+
+@pytest.mark.parametrize("at", ["load_charge_order", "subscription_plan"])
+async def test_a_worker_that_was_stopped_takes_back_no_refund_that_was_recorded_meanwhile(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    made = await shop.subscribe(await shop.plan())
+    (order,) = await shop.charges()
+    order_id = order.terms.order_id
+    await refund_order(shop.ledger, shop.actor, str(order_id), RefundInput(amount=Decimal(3_000)))
+    has_read, goes_on = asyncio.Event(), asyncio.Event()
+    step = {"load_charge_order": load_charge_order, "subscription_plan": subscription_plan}[at]
+
+    async def go_on_and_stop(*about: Any) -> Any:
+        found = await step(*about)  # type: ignore[operator]
+        has_read.set()
+        await goes_on.wait()
+        return found
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(bill, at, go_on_and_stop)
+        settling = asyncio.create_task(settle_order(shop.ledger, shop.merchant_id, order_id))
+        await has_read.wait()
+    await refund_order(shop.ledger, shop.actor, str(order_id), RefundInput(amount=Decimal(4_000)))
+    await shop.move(A_MOMENT)
+    assert (await shop.at(made.subscription_id)).invoices[0].amount_refunded == 7_000
+    goes_on.set()
+    await settling
+    assert (await shop.at(made.subscription_id)).invoices[0].amount_refunded == 7_000
 
 
 @pytest.mark.parametrize("cancels", [False, True])

@@ -6,7 +6,6 @@ at once; the version of the stream decides which of them does a step.
 
 from __future__ import annotations
 
-from decimal import Decimal
 from uuid import UUID
 
 from ledger.domain.money import ZERO
@@ -83,18 +82,23 @@ async def settle_order(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> Non
         ledger=ledger, merchant_id=merchant_id, subscription=state, order_id=order_id, payment_id=payment_id
     )
     await record_outcome(uow, call, outcome)
-    returned = min(order.amount_refunded, max(ZERO, order.amount - order.net))  # not what was paid beyond the amount
-    await _record_refund(uow, subscription_id, order_id, returned)
+    await _record_refund(uow, subscription_id, order_id)
     await bill_subscription(ledger, merchant_id, subscription_id)
 
 
-async def _record_refund(uow: UnitOfWork, subscription_id: UUID, order_id: UUID, amount_refunded: Decimal) -> None:
-    """Records how much of the order that paid an invoice has gone back. Does nothing for any other order."""
+async def _record_refund(uow: UnitOfWork, subscription_id: UUID, order_id: UUID) -> None:
+    """Records how much of the order that paid an invoice has gone back. Does nothing for any other order.
+
+    The commit checks that the order is as it was read: what another worker has recorded since is never taken back.
+    """
 
     async def attempt(_: Conflict | None) -> Plan:
-        state = await uow.load(SUBSCRIPTIONS, subscription_id)
+        order, state = await uow.order(order_id), await uow.load(SUBSCRIPTIONS, subscription_id)
         assert state is not None, "a subscription is never deleted"
-        command = RecordRefund(order_id=order_id, amount_refunded=amount_refunded, at=uow.now)
-        return await subscription_plan(uow, subscription_id, decide_refund(state, command))
+        # Not what was paid beyond the amount.
+        returned = min(order.amount_refunded, max(ZERO, order.amount - order.net))
+        command = RecordRefund(order_id=order_id, amount_refunded=returned, at=uow.now)
+        events = decide_refund(state, command)
+        return await subscription_plan(uow, subscription_id, events, uow.change_order(order_id, ()))
 
     await execute(uow, attempt)
