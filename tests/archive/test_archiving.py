@@ -11,6 +11,7 @@ from tests.api.bodies import paid_order
 from tests.api.log.test_log import seal, url_of
 from tests.api.storefront import ORDERS, Merchant, Storefront
 from tests.archive.shops import archived, computed, count, files_of, fill_tile, orders_of, sold, soon
+from tests.edited_rows import edit_rows
 from tests.tlog.logs import execute
 
 from ledger import doctor
@@ -98,7 +99,7 @@ EDITS = {
 @pytest.mark.parametrize("edit", EDITS)
 async def test_what_was_changed_after_it_was_sealed_is_not_archived(edit: str, store: Storefront):
     merchant = await sold(store, orders=1)
-    execute(url_of(store.settings), EDITS[edit], merchant.merchant_id)
+    await edit_rows(url_of(store.settings), merchant.merchant_id, EDITS[edit], merchant.merchant_id)
     with pytest.raises(CannotRun, match="is not what was signed"):
         await archived(store, merchant)
     assert count(store, merchant) == 0
@@ -109,11 +110,12 @@ async def test_an_event_and_its_tile_that_were_changed_together_are_not_archived
     """The tile agrees with the event then; the checkpoint does not agree with the tile."""
     merchant = await sold(store)
     url, merchant_id = url_of(store.settings), merchant.merchant_id
-    execute(url, EDITS["content"], merchant_id)
-    execute(
+    await edit_rows(url, merchant_id, EDITS["content"], merchant_id)
+    await edit_rows(
         url,
-        f"update log_tile set hashes = (select string_agg(sha256('\\x00'::bytea || {ENTRY}), ''::bytea order by position)"
-        " from event where event.merchant_id = log_tile.merchant_id and position <= 256) where merchant_id = %s",
+        merchant_id,
+        f"update log_tile t set hashes = (select string_agg(sha256('\\x00'::bytea || {ENTRY}), ''::bytea order by position)"
+        " from event e where e.merchant_id = t.merchant_id and position <= 256) where merchant_id = %s",
         merchant_id,
     )
     with pytest.raises(CannotRun, match="is not what was signed"):
@@ -143,7 +145,7 @@ async def test_an_event_that_changes_meanwhile_is_kept(store: Storefront, monkey
 
     async def changed(*arguments: Any) -> None:
         await check(*arguments)
-        execute(url_of(store.settings), EDITS["content"], merchant.merchant_id)
+        await edit_rows(url_of(store.settings), merchant.merchant_id, EDITS["content"], merchant.merchant_id)
 
     monkeypatch.setattr(event_archiving._Log, "_require_readable", changed)
     with pytest.raises(CannotRun, match="was changed meanwhile"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from campaigns.chaos.service import Service
@@ -62,6 +63,15 @@ def test_a_merchant_is_served(shop: Shop, does: Callable[[Shop], None]) -> None:
 @pytest.mark.parametrize("path", ["/metrics", "/health/ready", f"{ORDERS}?asOf=2026-01-01T00:00:00Z"])
 def test_what_looks_at_all_merchants_and_at_the_past_is_answered(shop: Shop, path: str) -> None:
     assert shop.ask("GET", path).status_code == 200
+
+
+def test_a_list_of_the_past_has_what_was_there(shop: Shop) -> None:
+    for _ in range(3):
+        shop.post(ORDERS, order())
+    now = shop.get(f"{ORDERS}?limit=100")["data"]
+    assert len(now) >= 3
+    tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat().replace("+00:00", "Z")
+    assert shop.get(f"{ORDERS}?limit=100&asOf={tomorrow}")["data"] == now
 
 
 def test_what_became_of_an_attempt_to_deliver_is_written(shop: Shop) -> None:

@@ -11,6 +11,7 @@ from uuid import UUID
 import psycopg
 import pytest
 from tests.domain.builders import paid, started
+from tests.edited_rows import edit_rows
 from tests.journal.global_invoice_samples import GLOBAL_INVOICES
 from tests.journal.samples import SAMPLES
 from tests.journal.subscription_samples import SUBSCRIPTIONS
@@ -30,7 +31,6 @@ from ledger.domain.streams import PAYMENT_METHODS
 from ledger.domain.streams import SUBSCRIPTIONS as SUBSCRIPTION_STREAM
 from ledger.journal.journal import Journal
 from ledger.postgres.connection import Connection, connect
-from ledger.postgres.merchant_transactions import MerchantTransactions
 from ledger.settings import CannotRun
 from projections.inline import TABLES
 from projections.read_models import CUSTOMER_COUNT, NAMES, READ_MODELS
@@ -276,12 +276,6 @@ async def test_lines_that_a_compactor_moves_meanwhile_are_corrected(
     assert await everything(connection, full.merchant_id) == right
     uncounted = "select count(*) from search_block where packed and kind = 1"
     assert await (await connection.execute(uncounted)).fetchone() == (0,)
-
-
-async def edit_rows(url: str, merchant_id: UUID, statement: str, *values: Any) -> None:
-    """Changes the merchant's rows by hand: on Citus, on its node, because Citus refuses some of these statements."""
-    async with await connect(url, "by-hand") as connection, MerchantTransactions(url, "by-hand") as transactions:
-        await transactions.execute(connection, merchant_id, statement, values)
 
 
 async def waiting_for_a_lock(connection: Any, task: asyncio.Task[Rebuild]) -> None:

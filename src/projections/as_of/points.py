@@ -28,9 +28,10 @@ _OVERTAKEN_MAX: Final = 500
 command is under way, the command's events are dated before the move, and come behind its first events.
 """
 
-# How many of them are looked at: none if the merchant's clock was never moved.
+# How many of them are looked at: none if the merchant's clock was never moved. On Citus, where clocks are on the
+# coordinator, the answer is sent to the node as a table, which has to have a column.
 OVERTAKEN: Final = f"""
-case when exists (select from merchant_clock where merchant_id = %(merchant_id)s) then {_OVERTAKEN_MAX} else 0 end
+case when exists (select 1 from merchant_clock where merchant_id = %(merchant_id)s) then {_OVERTAKEN_MAX} else 0 end
 """
 
 # The end of the command whose event is at p.position: the events of a command have adjacent positions. A stream that is
