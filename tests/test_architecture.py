@@ -42,6 +42,7 @@ DATABASE = tuple(
         "distribution",
         "shards",
         "merchant_transactions",
+        "merchant_reads",
     )
 )
 STORE = ("ledger.journal.append", "ledger.journal.inline", *DATABASE, "ledger.telemetry.metrics", "ledger.ttl_cache")

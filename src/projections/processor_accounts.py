@@ -20,6 +20,8 @@ from ledger.domain.processor_accounts.terms import AccountMethod, AccountMode, A
 from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection
+from ledger.postgres.faults import DatabaseUnavailable
+from ledger.postgres.merchant_reads import rows_of_merchants
 from projections.binary import micros
 from projections.formats import Moment, moment
 
@@ -142,11 +144,16 @@ def found(row: Sequence[Any]) -> tuple[ProcessorAccount, ...]:
 
 async def find_accounts(
     connection: Connection, merchant_ids: Sequence[UUID]
-) -> Mapping[UUID, tuple[ProcessorAccount, ...]]:
+) -> Mapping[UUID, tuple[ProcessorAccount, ...] | DatabaseUnavailable]:
     """Returns the accounts of merchants, without the merchants that have none: what a process asks for its payments."""
-    parameters = find_parameters([merchant_id.bytes for merchant_id in merchant_ids])
-    cursor = await connection.execute(FIND.encode(), parameters, binary=True)
-    return {merchant_ids[row[0]]: found(row) for row in await cursor.fetchall()}
+    merchants = [merchant_id.bytes for merchant_id in merchant_ids]
+    rows, faults = await rows_of_merchants(
+        connection,
+        FIND,
+        merchants,
+        lambda numbers: [ENCODE_ARRAY["int4"](numbers), ENCODE_ARRAY["uuid"]([merchants[n] for n in numbers])],
+    )
+    return {merchant_ids[row[0]]: found(row) for row in rows} | {merchant_ids[n]: each for n, each in faults.items()}
 
 
 async def merchants_with_accounts(connection: Connection) -> Sequence[UUID]:

@@ -23,28 +23,30 @@ from ledger.journal.event_archive import NO_ARCHIVE, ArchiveUnavailable, EventAr
 from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
+from ledger.postgres.faults import DatabaseUnavailable
+from ledger.postgres.merchant_reads import rows_of_merchants
 from ledger.telemetry.unopened import note_unopened
 
 # All events of these streams, oldest first.
 _STREAMS: Final = """
-select k.n, e.version, e.topic, e.data
-  from unnest(%s::int4[], %s::uuid[], %s::uuid[]) as k(n, m, o)
+select q.n, e.version, e.topic, e.data
+  from unnest(%s::int4[], %s::uuid[], %s::uuid[]) as q(n, merchant_id, stream_id)
  cross join lateral (select version, topic, data from event
-                      where merchant_id = k.m and stream_id = k.o order by version) e
- order by k.n, e.version
+                      where merchant_id = q.merchant_id and stream_id = q.stream_id order by version) e
+ order by q.n, e.version
 """
 
 # The streams that hold these keys.
 _CLAIMS: Final = """
-select k.n, c.stream_id from unnest(%s::int4[], %s::uuid[], %s::int4[], %s::text[]) as k(n, m, kind, key)
-  join claim c on c.merchant_id = k.m and c.kind = k.kind and c.key = k.key
+select q.n, c.stream_id from unnest(%s::int4[], %s::uuid[], %s::int4[], %s::text[]) as q(n, merchant_id, kind, key)
+  join claim c on c.merchant_id = q.merchant_id and c.kind = q.kind and c.key = q.key
 """
 
 # The last events of the streams that hold these keys.
 _CLAIMED_LAST: Final = """
-select k.n, c.stream_id, e.version, e.topic, e.data
-  from unnest(%s::int4[], %s::uuid[], %s::int4[], %s::text[]) as k(n, m, kind, key)
-  join claim c on (c.merchant_id, c.kind, c.key) = (k.m, k.kind, k.key)
+select q.n, c.stream_id, e.version, e.topic, e.data
+  from unnest(%s::int4[], %s::uuid[], %s::int4[], %s::text[]) as q(n, merchant_id, kind, key)
+  join claim c on (c.merchant_id, c.kind, c.key) = (q.merchant_id, q.kind, q.key)
  cross join lateral (select version, topic, data from event
                       where merchant_id = c.merchant_id and stream_id = c.stream_id
                       order by version desc limit 1) e
@@ -241,22 +243,31 @@ class LogReader:
         streams = [key for key in keys if isinstance(key, tuple)]
         found: dict[_ReadKey, Any] = await self._fetch_streams(connection, streams) if streams else {}
         if len(streams) < len(keys):
-            found.update((await self._keys_of(connection, [key for key in keys if isinstance(key, bytes)])).items())
+            found.update((await self._each_key_of(connection, [key for key in keys if isinstance(key, bytes)])).items())
         return found
 
     async def _fetch_streams(self, connection: Connection, keys: Sequence[StreamKey]) -> dict[_ReadKey, Any]:
-        merchants, streams = [key[0].bytes for key in keys], [key[1].bytes for key in keys]
-        rows = await connection.cursor(binary=True).execute(
+        merchants = [key[0].bytes for key in keys]
+        rows, faults = await rows_of_merchants(
+            connection,
             _STREAMS,
-            (ENCODE_ARRAY["int4"](range(len(keys))), ENCODE_ARRAY["uuid"](merchants), ENCODE_ARRAY["uuid"](streams)),
+            merchants,
+            lambda numbers: (
+                ENCODE_ARRAY["int4"](numbers),
+                ENCODE_ARRAY["uuid"]([merchants[n] for n in numbers]),
+                ENCODE_ARRAY["uuid"]([keys[n][1].bytes for n in numbers]),
+            ),
         )
-        found: list[_Rows] = [[] for _ in keys]
+        events: list[_Rows] = [[] for _ in keys]
         sealed = []
-        for n, version, topic, data in await rows.fetchall():
-            found[n].append((version, topic, data))
+        for n, version, topic, data in rows:
+            events[n].append((version, topic, data))
             sealed.append((merchants[n], data))
-        data_keys = await self._keys_of(connection, _owners(sealed))
-        return {key: (events, data_keys) for key, events in zip(keys, found, strict=True) if events}
+        data_keys = await self._each_key_of(connection, _owners(sealed))
+        found: dict[_ReadKey, Any] = {key: (its, data_keys) for key, its in zip(keys, events, strict=True) if its}
+        found |= {keys[n]: fault for n, fault in faults.items()}
+        gone = {owner[:16]: key for owner, key in data_keys.items() if isinstance(key, DatabaseUnavailable)}
+        return found | {key: gone[merchant] for key, merchant in zip(keys, merchants, strict=True) if merchant in gone}
 
     async def range(
         self, connection: Connection, merchant_id: UUID, after: int, until: int, topics: Sequence[str]
@@ -438,6 +449,15 @@ class LogReader:
         assert self._keys is not None, "a reader of sealed events needs data keys: pass `keys`"
         return await self._keys.for_opening(connection, owners, uses_cached=uses_cached)
 
+    async def _each_key_of(
+        self, connection: Connection, owners: Collection[Owner]
+    ) -> Mapping[Owner, DataKey | DatabaseUnavailable]:
+        """Returns what `_keys_of` does, with the fault of each owner whose node cannot be reached."""
+        if not owners:
+            return {}
+        assert self._keys is not None, "a reader of sealed events needs data keys: pass `keys`"
+        return await self._keys.each_for_opening(connection, owners)
+
     def _event(
         self, merchant: bytes, stream: bytes, version: int, topic: str, data: bytes, keys: Mapping[Owner, DataKey]
     ) -> Any:
@@ -474,18 +494,26 @@ async def _fetch_claims(
     lasts = [key for key in keys if len(key) == 4]
     found: dict[ClaimKey | _LastKey, Any] = {}
     if owners:
-        rows = await connection.cursor(binary=True).execute(_CLAIMS, _claim_parameters(owners))
-        found |= {owners[n]: owner for n, owner in await rows.fetchall()}
+        rows, faults = await _claim_rows(connection, _CLAIMS, owners)
+        found |= {owners[n]: owner for n, owner in rows} | {owners[n]: fault for n, fault in faults.items()}
     if lasts:
-        rows = await connection.cursor(binary=True).execute(_CLAIMED_LAST, _claim_parameters(lasts))
-        found |= {lasts[n]: event for n, *event in await rows.fetchall()}
+        rows, faults = await _claim_rows(connection, _CLAIMED_LAST, lasts)
+        found |= {lasts[n]: event for n, *event in rows} | {lasts[n]: fault for n, fault in faults.items()}
     return found
 
 
-def _claim_parameters(keys: Sequence[ClaimKey | _LastKey]) -> tuple[bytes, ...]:
-    return (
-        ENCODE_ARRAY["int4"](range(len(keys))),
-        ENCODE_ARRAY["uuid"]([key[0].bytes for key in keys]),
-        ENCODE_ARRAY["int4"]([key[1] for key in keys]),
-        ENCODE_ARRAY["text"]([key[2].encode() for key in keys]),
-    )
+async def _claim_rows(
+    connection: Connection, statement: str, keys: Sequence[ClaimKey | _LastKey]
+) -> tuple[Sequence[tuple[Any, ...]], Mapping[int, DatabaseUnavailable]]:
+    """Returns the rows of a statement about claims, like `rows_of_merchants`."""
+
+    def parameters(numbers: Sequence[int]) -> Sequence[bytes]:
+        some = [keys[n] for n in numbers]
+        return (
+            ENCODE_ARRAY["int4"](numbers),
+            ENCODE_ARRAY["uuid"]([key[0].bytes for key in some]),
+            ENCODE_ARRAY["int4"]([key[1] for key in some]),
+            ENCODE_ARRAY["text"]([key[2].encode() for key in some]),
+        )
+
+    return await rows_of_merchants(connection, statement, [key[0].bytes for key in keys], parameters)

@@ -19,8 +19,10 @@ from ledger.telemetry.metrics import READER_BATCH_KEYS, RECONNECTS
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-Fetch = Callable[[Connection, Sequence[K]], Awaitable[Mapping[K, V]]]
-"""Runs one query for many keys. The result lacks the keys without a value."""
+Fetch = Callable[[Connection, Sequence[K]], Awaitable[Mapping[K, V | DatabaseUnavailable]]]
+"""Runs one query for many keys. The result lacks the keys without a value. A fault in the place of a value is that of
+the callers of this key alone.
+"""
 
 _BATCH_MAX = 256
 _PENDING_MAX = 20_000
@@ -112,11 +114,15 @@ class DataLoader(Generic[K, V]):
                 _fail(callers, "the service ends")
                 raise
             for key, futures in callers.items():
+                value = found.get(key)
+                if isinstance(value, DatabaseUnavailable):
+                    _fail({key: futures}, str(value))
+                    continue
                 for future in futures:
                     if not future.done():
-                        future.set_result(found.get(key))
+                        future.set_result(value)
 
-    async def _fetch_again_once(self, keys: Sequence[K]) -> Mapping[K, V]:
+    async def _fetch_again_once(self, keys: Sequence[K]) -> Mapping[K, V | DatabaseUnavailable]:
         assert self._connection is not None
         self._batch_keys.observe(len(keys))
         try:

@@ -32,7 +32,7 @@ command is under way, the command's events are dated before the move, and come b
 # coordinator, the answer is sent to the node as a table, which has to have a column.
 OVERTAKEN: Final = f"""
 case when exists (select 1 from merchant_clock where merchant_id = %(merchant_id)s) then {_OVERTAKEN_MAX} else 0 end
-"""
+"""  # noqa: S608 - a constant
 
 # The end of the command whose event is at p.position: the events of a command have adjacent positions. A stream that is
 # made with the order, such as its customer's, has its events in the same command.

@@ -22,6 +22,8 @@ from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY, Array
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
+from ledger.postgres.faults import DatabaseUnavailable
+from ledger.postgres.merchant_reads import rows_of_merchants
 from ledger.telemetry.unopened import note_unopened
 from ledger.ttl_cache import TtlCache
 
@@ -135,17 +137,30 @@ class DataKeys:
         self, connection: Connection, owners: Iterable[Owner], *, uses_cached: bool = True
     ) -> Mapping[Owner, DataKey]:
         """Returns the keys of these customers. Reads those that are not cached in one query; all of them without
-        `uses_cached`, so that a key which another process has destroyed opens nothing.
+        `uses_cached`, so that a key which another process has destroyed opens nothing. Raises DatabaseUnavailable.
         """
+        keys = await self.each_for_opening(connection, owners, uses_cached=uses_cached)
+        available = {owner: key for owner, key in keys.items() if isinstance(key, DataKey)}
+        for key in keys.values():
+            if isinstance(key, DatabaseUnavailable):
+                raise key
+        return available
+
+    async def each_for_opening(
+        self, connection: Connection, owners: Iterable[Owner], *, uses_cached: bool = True
+    ) -> Mapping[Owner, DataKey | DatabaseUnavailable]:
+        """Returns what `for_opening` does, with the fault of each customer whose node cannot be reached."""
         cached = {owner: self._cache.get(owner) if uses_cached else None for owner in owners}
         missing = [owner for owner, key in cached.items() if key is None]
-        rows = await self._rows(connection, missing) if missing else {}
-        return {owner: key or self._key(owner, rows.get(owner)) for owner, key in cached.items()}
+        rows, faults = await self._rows(connection, missing) if missing else ({}, {})
+        return {owner: key or faults.get(owner) or self._key(owner, rows.get(owner)) for owner, key in cached.items()}
 
-    async def _provide(self, connection: Connection, owners: Sequence[Owner]) -> Mapping[Owner, DataKey]:
+    async def _provide(
+        self, connection: Connection, owners: Sequence[Owner]
+    ) -> Mapping[Owner, DataKey | DatabaseUnavailable]:
         """Returns the customers' keys, and creates missing ones: a customer may be older than data keys are."""
-        rows = await self._rows(connection, owners)
-        without = [owner for owner in owners if owner not in rows]
+        rows, faults = await self._rows(connection, owners)
+        without = [owner for owner in owners if owner not in rows and owner not in faults]
         if without:
             created = [self._sealing.wrap(*_ids(owner), self._draw(DATA_KEY_BYTES)) for owner in without]
             columns = (
@@ -154,13 +169,22 @@ class DataKeys:
                 ENCODE_ARRAY["bytea"](created),
             )
             await connection.execute(_PROVIDE, columns)
-            rows |= await self._rows(connection, without)
-        return {owner: self._key(owner, rows[owner]) for owner in owners}
+            provided, gone = await self._rows(connection, without)
+            rows, faults = rows | provided, faults | gone
+        return {owner: faults.get(owner) or self._key(owner, rows[owner]) for owner in owners}
 
-    async def _rows(self, connection: Connection, owners: Sequence[Owner]) -> dict[Owner, StoredKey]:
-        cursor = connection.cursor(binary=True)
-        await cursor.execute(_FIND, (ENCODE_ARRAY["int4"](range(len(owners))), *_columns(owners)))
-        return {owners[n]: (sealing_key, wrapped) for n, sealing_key, wrapped in await cursor.fetchall()}
+    async def _rows(
+        self, connection: Connection, owners: Sequence[Owner]
+    ) -> tuple[dict[Owner, StoredKey], dict[Owner, DatabaseUnavailable]]:
+        """Returns the keys of customers that have one, and the faults of those whose node cannot be reached."""
+        found, faults = await rows_of_merchants(
+            connection,
+            _FIND,
+            [owner[:16] for owner in owners],
+            lambda numbers: (ENCODE_ARRAY["int4"](numbers), *_columns([owners[n] for n in numbers])),
+        )
+        rows = {owners[n]: (sealing_key, wrapped) for n, sealing_key, wrapped in found}
+        return rows, {owners[n]: fault for n, fault in faults.items()}
 
     def _key(self, owner: Owner, stored: StoredKey | None) -> DataKey:
         """Returns the key in a row. An unavailable key is not cached, so that it works as soon as it is available."""

@@ -1,0 +1,79 @@
+"""What the journal reads for several merchants at once, while one node is down."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from uuid import UUID
+
+import pytest
+from campaigns.citus.cluster import CitusCluster
+from tests.citus.shards import shard_to_move
+from tests.journal.small_log import fetch
+from tests.operations.conftest import an_order, by_card, register
+from tests.sealing import MASTER_KEY
+
+from ledger.domain.streams import ClaimKind
+from ledger.operations.context.inputs import Actor, CustomerInput, OrderInput
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.orders.create import create_order
+from ledger.postgres.faults import DatabaseUnavailable
+from ledger.postgres.prepare import prepare
+from ledger.settings import Settings
+from ledger.wiring import open_ledger
+
+pytestmark = [pytest.mark.anyio, pytest.mark.long]
+
+MERCHANTS = 8
+
+
+@pytest.fixture
+async def ledger(distributed_url: str) -> AsyncIterator[Ledger]:
+    settings = Settings(database_url=distributed_url, master_key=MASTER_KEY)
+    async with open_ledger(await asyncio.to_thread(prepare, settings, distributed_url)) as ledger:
+        yield ledger
+
+
+async def test_merchants_of_a_node_that_is_down_leave_the_others_their_orders(
+    cluster: CitusCluster, ledger: Ledger, distributed_url: str
+) -> None:
+    merchants = [await register(ledger) for _ in range(MERCHANTS)]
+    nodes = {each.merchant_id: node_of(distributed_url, each.merchant_id) for each in merchants}
+    assert len({*nodes.values()}) == 2
+    for merchant in merchants:
+        await create_order(ledger, merchant, ordered("before"))
+    down = cluster.nodes[1]
+
+    async def create(merchant: Actor, name: str) -> str | None:
+        with suppress(DatabaseUnavailable):
+            return (await create_order(ledger, merchant, ordered(name))).order.terms.external_id
+        return None
+
+    down.stop(at_once=True)
+    try:
+        for name in ("before", "new"):  # one that is read and one that is written
+            answers = await asyncio.gather(*[create(merchant, name) for merchant in merchants])
+            is_up = [nodes[merchant.merchant_id] != str(down.cluster.sockets) for merchant in merchants]
+            assert answers == [name if up else None for up in is_up]
+        found = await asyncio.gather(
+            *[
+                ledger.journal.reader.claim_owner(each.merchant_id, ClaimKind.ORDER_EXTERNAL_ID, "new")
+                for each in merchants
+            ],
+            return_exceptions=True,
+        )
+        assert [isinstance(each, DatabaseUnavailable) for each in found] == [not up for up in is_up]
+    finally:
+        while not down.tick():  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.01)
+
+
+def ordered(name: str) -> OrderInput:
+    return an_order(name, by_card(), customer=CustomerInput(external_id="ana"))
+
+
+def node_of(url: str, merchant_id: UUID) -> str:
+    query = "select nodename from pg_dist_node where nodeid = %s"
+    ((node,),) = fetch(url, query, shard_to_move(url, merchant_id)[1])
+    return str(node)
