@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -489,6 +490,31 @@ async def test_no_more_is_rendered_for_a_slow_receiver_than_it_takes(
         await worker.number()
         await settled(database_url, endpoint_id, *[("SUCCEEDED", 1)] * 16)
     assert rendered < 100, "it would be 136 for events that are rendered again with each attempt"
+
+
+async def test_the_bodies_of_the_first_events_are_kept_if_they_are_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also those of an event that is wanted twice, because it is new and repeated."""
+    monkeypatch.setattr(rendered_module, "FRESH_S", 3600.0)
+    asked: list[list[Any]] = []
+
+    class Source:
+        async def render(self, _: UUID, events: Sequence[Any], **__: Any) -> list[bytes]:
+            asked.append(list(events))
+            return [str(each.id).encode() for each in events[:3]]
+
+    merchant_id, events = uuid4(), [SimpleNamespace(id=uuid4()) for _ in range(4)]
+    wanted: list[Any] = [events[0], *events]
+    bodies = RenderedBodies(Source())  # type: ignore[arg-type]
+    first = await bodies.of(merchant_id, wanted, is_thin=False)
+    assert [each and each.content for each in first] == [*[str(each.id).encode() for each in wanted[:3]], None, None]
+    assert bodies._size == 2 * len(str(uuid4())), "each of the two that were rendered counts once"
+    again = await bodies.of(merchant_id, wanted, is_thin=False)
+    assert (again[:3], asked) == (first[:3], [wanted, wanted[3:]])
+    assert all(again)
+    await bodies.of(merchant_id, wanted, is_thin=True)
+    assert asked[2] == wanted, "thin bodies are others"
 
 
 async def test_leases_are_renewed_while_many_deliveries_are_skipped(

@@ -22,7 +22,8 @@ from ledger.domain.webhooks.terms import Ordering
 WAIT_MAX: Final = timedelta(seconds=60)
 """How long after an event's first failed attempt the next one of its stream goes before it."""
 
-Line = tuple[UUID, bool]
+Line = bytes
+"""What `Delivery.line` has."""
 
 
 class Turn(Struct, frozen=True):

@@ -24,7 +24,8 @@ _BYTES_MAX: Final = 32 << 20
 _AT_ONCE_BYTES: Final = 4 << 20
 """How many bytes are rendered at once."""
 
-_Key = tuple[UUID, bool]  # an event, and whether its body is thin
+_Key = tuple[int, bool]
+"""The id of an event, as the number whose hash is that of the id for a tenth of the time, and whether its body is thin."""
 
 
 class Body(Struct, frozen=True):
@@ -53,8 +54,8 @@ class RenderedBodies:
         self._size = 0
         self._locks: dict[UUID, tuple[asyncio.Lock, int]] = {}
 
-    async def of(self, merchant_id: UUID, events: Sequence[FeedEvent], *, is_thin: bool) -> dict[UUID, Body]:
-        """Returns the bodies of events by their ids, of the first ones alone if they are large.
+    async def of(self, merchant_id: UUID, events: Sequence[FeedEvent], *, is_thin: bool) -> list[Body | None]:
+        """Returns the body of each event, None for those behind the first ones if they are large.
 
         Raises like `EventSource.render`.
         """
@@ -74,18 +75,22 @@ class RenderedBodies:
         self._bodies.clear()
         self._size = 0
 
-    async def _of(self, merchant_id: UUID, events: Sequence[FeedEvent], *, is_thin: bool) -> dict[UUID, Body]:
+    async def _of(self, merchant_id: UUID, events: Sequence[FeedEvent], *, is_thin: bool) -> list[Body | None]:
         self._drop_old()
-        found = {event.id: self._bodies[event.id, is_thin] for event in events if (event.id, is_thin) in self._bodies}
-        missing = [event for event in events if event.id not in found]
+        keys = [(event.id.int, is_thin) for event in events]
+        found = [self._bodies.get(key) for key in keys]
+        missing = [n for n, body in enumerate(found) if body is None]
         if missing:
             read_s = time.monotonic()
-            contents = await self._source.render(merchant_id, missing, is_thin=is_thin, bytes_max=_AT_ONCE_BYTES)
+            contents = await self._source.render(
+                merchant_id, [events[n] for n in missing], is_thin=is_thin, bytes_max=_AT_ONCE_BYTES
+            )
             until_s = fresh_until(read_s)
-            for event, content in zip(missing, contents, strict=False):  # the others are asked for again
-                found[event.id] = body = Body(content, until_s)
-                self._bodies[event.id, is_thin] = body
-                self._size += len(content)
+            for n, content in zip(missing, contents, strict=False):  # the others are asked for again
+                found[n] = body = Body(content, until_s)
+                if keys[n] not in self._bodies:  # an event may be wanted twice: it is new, and repeated
+                    self._size += len(content)
+                self._bodies[keys[n]] = body
         return found
 
     def _drop_old(self) -> None:

@@ -48,7 +48,7 @@ _log = structlog.get_logger()
 _AHEAD_MAX: Final = 500
 """How many events behind the cursor are read."""
 _RENDERED_FIRST: Final = 8
-_RENDERED_MAX: Final = 256
+_RENDERED_MAX: Final = 128
 """Of how many events the bodies are rendered at once: of as many as a receiver takes while they are fresh."""
 _UNWRITTEN_MAX: Final = 2 * pacing.AT_ONCE
 """How many attempts are under way or ended and unwritten: so many are made again if the worker is killed."""
@@ -251,7 +251,7 @@ class _Delivering:
         self._under_way: dict[asyncio.Task[Attempt], Delivery] = {}
         self._last_begun: datetime | None = None
         self._rendering: asyncio.Task[None] | None = None
-        self._bodies: dict[UUID, Body] = {}  # of deliveries that wait
+        self._bodies: dict[Delivery, Body] = {}  # of deliveries that wait
         self._rendered_at_once = _RENDERED_FIRST
         self._unreadable: set[UUID] = set()
         self._gathered: dict[UUID, DeliveryRow] = {}
@@ -342,8 +342,8 @@ class _Delivering:
         self._lines.wake(self._now)
         if not self._is_paused:
             await self._look()
-        self._write()  # before the attempts: the database writes while their messages are made
-        self._begin_attempts()
+        self._begin_attempts()  # first: what has ended is written together with their outcomes
+        self._write()
 
     async def _read_clock(self) -> None:
         if time.monotonic() - self._clock_s > _CLOCK_S:
@@ -444,10 +444,10 @@ class _Delivering:
             delivery = self._lines.take()
             if delivery is None:
                 return
-            if delivery.id in self._unreadable:
+            if self._unreadable and delivery.id in self._unreadable:
                 self._postpone(delivery)
                 continue
-            body = self._bodies.pop(delivery.id, None)
+            body = self._bodies.pop(delivery, None)
             if body is None or not body.is_fresh:
                 self._lines.give_back(delivery)
                 is_missing = True
@@ -455,7 +455,7 @@ class _Delivering:
             self._begin(delivery, body, timeout_s)
             self._last_begun = real_now
         # More are rendered while some are left, so that the attempts do not wait for it.
-        is_low = is_missing or len(self._bodies) < self._rendered_at_once * 3 // 8
+        is_low = is_missing or len(self._bodies) < self._rendered_at_once * 3 // 4
         if is_low and self._rendering is None and self._lines.is_ready:
             self._render()
 
@@ -543,21 +543,20 @@ class _Delivering:
         """Begins to render the deliveries that may go next, and those that follow in their streams: they have the same
         states.
         """
-        fresh = {delivery_id: body for delivery_id, body in self._bodies.items() if body.is_fresh}
+        fresh = {delivery: body for delivery, body in self._bodies.items() if body.is_fresh}
         is_slow = len(self._bodies) - len(fresh) > self._rendered_at_once // 4
         at_once = self._rendered_at_once // 2 if is_slow else self._rendered_at_once * 2
         self._rendered_at_once = min(max(at_once, pacing.AT_ONCE), _RENDERED_MAX)
         self._bodies = fresh
-        wanted: dict[UUID, Delivery] = {}
+        wanted: dict[Delivery, None] = {}  # in their order
         ready = self._lines.first_ready(max(self._rendered_at_once // 4, pacing.at_once(self._health)))
         for delivery in (*ready, *(each for each in self._window if not each.is_recorded)):
             if len(wanted) == self._rendered_at_once:
                 break
-            body = self._bodies.get(delivery.id)
-            if delivery.body is None and delivery.id not in self._unreadable and not (body and body.is_fresh):
-                wanted[delivery.id] = delivery
+            if delivery.body is None and delivery not in fresh and delivery.id not in self._unreadable:
+                wanted[delivery] = None
         if wanted:
-            self._rendering = asyncio.create_task(self._render_all(list(wanted.values())), name="webhook-bodies")
+            self._rendering = asyncio.create_task(self._render_all(list(wanted)), name="webhook-bodies")
             self._rendering.add_done_callback(lambda _: self._woken.set())
 
     def _take_rendered(self) -> None:
@@ -570,7 +569,7 @@ class _Delivering:
         read_s = time.monotonic()
         stored = await self._store.bodies(self._lease, [each.id for each in wanted if each.attempts or each.is_repeat])
         until_s = fresh_until(read_s)
-        self._bodies.update({delivery_id: Body(content, until_s) for delivery_id, content in stored.items()})
+        self._bodies.update({each: Body(stored[each.id], until_s) for each in wanted if each.id in stored})
         if stored:
             self._woken.set()  # before the others are rendered, which may take as long
         others = [each for each in wanted if each.id not in stored]
@@ -603,7 +602,7 @@ class _Delivering:
         if deliveries:
             events = [each.event for each in deliveries]
             bodies = await self._rendered.of(self._lease.merchant_id, events, is_thin=self._is_thin)
-            self._bodies.update({each.id: bodies[each.event_id] for each in deliveries if each.event_id in bodies})
+            self._bodies.update((each, body) for each, body in zip(deliveries, bodies, strict=True) if body is not None)
 
     # Outcomes
 
