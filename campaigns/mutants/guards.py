@@ -3345,7 +3345,8 @@ DELIVERIES: Final = (
         "outcomes-eight-by-eight",
         "the outcomes of attempts that end together are written with those of the attempts that follow them",
         f"{_DELIVERIES}/session.py",
-        "        self._begin_attempts()  # first: what has ended is written together with their outcomes\n        self._write()\n",
+        "        self._begin_attempts()  # first: what has ended is written together with their outcomes\n"
+        "        self._write()\n",
         "        self._write()\n        self._begin_attempts()\n",
         (f"{_DELIVERY_TESTS}::test_attempts_that_end_together_are_written_with_those_that_follow_them",),
     ),

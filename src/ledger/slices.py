@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Final
 
 SLICE_S: Final = 0.001
-"""How long a slice is at least, if its process does not name another length. The piece of work that reaches it is finished."""
+"""How long a slice is at least, if its process names no other length. The piece that reaches it is finished."""
 
 
 class Slices:

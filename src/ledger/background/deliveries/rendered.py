@@ -25,7 +25,7 @@ _AT_ONCE_BYTES: Final = 4 << 20
 """How many bytes are rendered at once."""
 
 _Key = tuple[int, bool]
-"""The id of an event, as the number whose hash is that of the id for a tenth of the time, and whether its body is thin."""
+"""The id of an event as a number, because a UUID's hash is computed in Python, and whether the body is thin."""
 
 
 class Body(Struct, frozen=True):

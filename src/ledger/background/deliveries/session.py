@@ -602,7 +602,8 @@ class _Delivering:
         if deliveries:
             events = [each.event for each in deliveries]
             bodies = await self._rendered.of(self._lease.merchant_id, events, is_thin=self._is_thin)
-            self._bodies.update((each, body) for each, body in zip(deliveries, bodies, strict=True) if body is not None)
+            found = zip(deliveries, bodies, strict=True)
+            self._bodies.update((each, body) for each, body in found if body is not None)
 
     # Outcomes
 
