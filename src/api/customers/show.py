@@ -13,6 +13,7 @@ from api.http.request import ApiRequest
 from api.openapi.parameters import CUSTOMER_ID
 from api.operation import ANY, OperationSpec, codes_of
 from api.response import ApiResponse
+from ledger.domain import streams
 from ledger.security.api_keys import Scope
 from projections.as_of.points import with_place
 from projections.customers import CustomerWithRelatedDocument
@@ -26,6 +27,8 @@ async def show(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     else:
         customer_id = await deps.queries.customer_id(merchant_id, customer_reference(request))
         document = None if customer_id is None else await deps.past.customer(merchant_id, customer_id, asked)
+        if customer_id is not None and document is None:
+            raise streams.CUSTOMERS.missing_then()
     if document is None:
         raise customer_not_found()
     return ApiResponse(200, document)

@@ -7,6 +7,7 @@ from uuid import UUID
 from api.errors import order_not_found
 from api.http.dependencies import Dependencies
 from api.http.request import ApiRequest
+from ledger.domain import streams
 from projections.as_of.points import Asked
 from projections.as_of.reads import PastOrder
 
@@ -20,5 +21,5 @@ async def past_order(deps: Dependencies, request: ApiRequest, asked: Asked) -> P
     request.order_id = row.order_id
     past = await deps.past.order(merchant_id, UUID(row.order_id), UUID(row.customer_id), asked)
     if past is None:
-        raise order_not_found()
+        raise streams.ORDERS.missing_then()
     return past

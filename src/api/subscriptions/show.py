@@ -13,6 +13,7 @@ from api.openapi.parameters import SUBSCRIPTION_ID
 from api.operation import ANY, OperationSpec, codes_of
 from api.response import ApiResponse
 from api.subscriptions.responses import subscription_not_found, subscription_reference
+from ledger.domain import streams
 from projections.as_of.points import with_place
 from projections.subscriptions.subscriptions import SubscriptionDocument, subscription_id_in
 
@@ -23,6 +24,8 @@ async def show(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     document = await deps.queries.subscription(merchant_id, subscription_reference(request))
     if asked is not None and document is not None:
         document = await deps.past.subscription(merchant_id, subscription_id_in(document), asked)
+        if document is None:
+            raise streams.SUBSCRIPTIONS.missing_then()
     if document is None:
         raise subscription_not_found()
     return ApiResponse(200, document)

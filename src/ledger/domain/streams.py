@@ -104,6 +104,11 @@ class Stream(Struct, Generic[S_co], frozen=True, kw_only=True, eq=False):
         assert self.not_found is not None, f"no request names a stream of the kind {self.name!r}"
         return self.not_found(self.not_found_text)
 
+    def missing_then(self) -> Rejected:
+        """Returns the rejection of a reference under which the merchant had no stream of this kind at a past time."""
+        assert self.not_found is not None, f"no request names a stream of the kind {self.name!r}"
+        return self.not_found(f"{self.not_found_text.replace(' has ', ' had ', 1).removesuffix('.')} at that time.")
+
 
 ORDERS: Final = Stream(
     name="Payment order",

@@ -221,9 +221,9 @@ tr { break-inside: avoid; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .terms { width: auto; min-width: min(100%, 24rem); }
 @media (min-width: 64rem) {
-  .events th { width: 10rem; }
-  .events th.number { width: 6.5rem; }
-  .events th:nth-child(-n+2) { width: 3rem; }
+  .events th { width: 8.5rem; }
+  .events th.number { width: 5.5rem; }
+  .events th:nth-child(-n+2) { width: 1.5rem; }
   .events th:nth-child(3) { width: auto; }
 }
 @media (max-width: 48rem) {

@@ -150,7 +150,7 @@ _METHODS: Final[Mapping[MethodType, str]] = {
     MethodType.CIE_CASH_NET: "Cash",
     MethodType.PAYCASH: "Cash",
 }
-_DOCUMENTS: Final[Mapping[str, str]] = {"REP": "Payment receipt", "CREDIT_NOTE": "Credit note"}
+_DOCUMENTS: Final[Mapping[str, str]] = {"REP": "payment receipt", "CREDIT_NOTE": "credit note"}
 
 
 def sentence(topic: str, event: Any, state: Any) -> str:
@@ -180,7 +180,7 @@ class _Values(dict[str, str]):
                 return f"refund of {self._money(amount)}"
             case "document":
                 terms = getattr(self._event, "terms", None) or self._document
-                return _DOCUMENTS.get(kind_of(terms), "Invoice")
+                return _DOCUMENTS.get(kind_of(terms), "invoice")
             case "invoice":
                 invoices = (each for each in self._state.invoices if each.invoice_id == self._event.invoice_id)
                 return f"invoice {next(invoices).number}"

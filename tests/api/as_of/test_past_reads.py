@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -207,7 +208,9 @@ async def test_what_is_asked_for_is_checked(store: Storefront, merchant: Merchan
         assert refused(both)[:2] == (400, "CONFLICTING_FIELDS")
         assert refused(await merchant.get(f"{path}?asof=2020-01-01T00:00:00Z"))[:2] == (400, "UNKNOWN_PARAMETER")
         for early in (started, "0001-01-01T00:00:00Z", "1999-01-01T00:00:00Z"):
-            assert refused(await as_of(merchant, path, early))[:2] == (404, missing)
+            absent = await as_of(merchant, path, early)
+            assert refused(absent)[:2] == (404, missing)
+            assert re.fullmatch(r"The merchant had no .* at that time\.", absent.json()["message"])
         assert refused(await at_version(merchant, path, 2_147_483_647))[:2] == (404, "VERSION_NOT_FOUND")
         for query in ({"asOf": moment(now.astimezone(UTC))}, {"version": "1"}):
             hidden = await stranger.client.get(path, params=query, headers=stranger.key)

@@ -15,7 +15,12 @@ from tests.api.isolation.objects import objects_of
 from tests.api.log.test_log import seal
 from tests.api.storefront import ORDERS, Merchant, Storefront
 from tests.api.subscriptions.billing import SUBSCRIPTIONS, made, shown
+from tests.domain.builders import folded, paid
+from tests.domain.invoices.stamper import SINGLE_FISCAL, next_command
 
+from ledger.domain.fold import fold
+from ledger.domain.invoices.decide.stamping import decide_next
+from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.streams import CUSTOMERS
 from ledger.domain.streams import ORDERS as ORDER_STREAMS
 from ledger.domain.streams import SUBSCRIPTIONS as SUBSCRIPTION_STREAMS
@@ -30,7 +35,7 @@ from projections.histories.documents import (
     HistoryStateDocument,
 )
 from projections.histories.pages import history_page
-from projections.histories.sentences import SENTENCES
+from projections.histories.sentences import SENTENCES, sentence
 
 pytestmark = pytest.mark.anyio
 
@@ -228,3 +233,14 @@ def test_a_page_names_who_caused_an_event(actor: ActorDocument, text: str):
     pages = HistoryPagination(limit=1, total=1, count=1, has_more=False, last_version=1)
     page = history_page("A customer", [event], pages, None, None, ZoneInfo("America/Mexico_City"))
     assert f">{text}</td>" in page
+
+
+def test_a_document_is_in_small_letters_within_a_sentence():
+    order_paid = folded([*SINGLE_FISCAL, *paid(1, 10000)])
+    events = decide_next(order_paid, next_command())
+    after = fold(evolve, order_paid, events)
+    topic_of = {kind: topic for topic, kind in ORDER_STREAMS.topics.items()}
+    assert [sentence(topic_of[type(event)], event, after) for event in events] == [
+        "Invoice to be stamped",
+        "Stamp of the invoice requested from sandbox",
+    ]
