@@ -21,6 +21,7 @@ from api.decoding.types import TEXT_MAX
 from api.decoding.unknown_names import by_spelling, known_name, shown, spelling_of
 from api.errors import ApiError, FieldError, conflicting, invalid
 from api.operation import Json
+from ledger.domain.ids import parse_uuid
 from projections.lists.cursor import AnyCursor, list_hash
 
 C = TypeVar("C")
@@ -54,6 +55,17 @@ PLACE_PARAMETERS: Final[Parameters] = {
         {"type": "string", "minLength": 1},
     ),
 }
+
+SHORT_PLACE_PARAMETERS: Final[Parameters] = {
+    "page": (PLACE_PARAMETERS["page"][0], {"type": "integer", "minimum": 1, "maximum": _WHOLE_MAX}),
+    "limit": (
+        f"The number of entries, 1 to {_LIMIT_MAX}; {_LIMIT_DEFAULT} if page, offset or cursor is sent without it, else all.",
+        {"type": "integer", "minimum": 1, "maximum": _LIMIT_MAX},
+    ),
+    "offset": PLACE_PARAMETERS["offset"],
+    "cursor": ("The `nextCursor` of the page before.", {"type": "string", "format": "uuid"}),
+}
+"""The page of a list that is short enough to be answered whole."""
 
 
 class ListQuery(Protocol):
@@ -149,6 +161,20 @@ def parse_place(
         )
     errors.refuse()
     return Place(limit, offset, cursor)
+
+
+def parse_short_place(given: Mapping[str, str], errors: FieldErrors) -> Place[UUID] | None:
+    """Returns the page of a short list that is asked for, None for all of it. Adds what is wrong to `errors`."""
+    place = errors.check(parse_place, given, parse_uuid)
+    return place if given.keys() & SHORT_PLACE_PARAMETERS.keys() else None
+
+
+def short_place_of(query: bytes) -> Place[UUID] | None:
+    """Returns the page of a short list without other parameters. Raises ApiError (400), with every wrong parameter."""
+    given, errors = parse_parameters(query, SHORT_PLACE_PARAMETERS)
+    place = parse_short_place(given, errors)
+    errors.refuse()
+    return place
 
 
 def refuse_cursor_of_another_list(query: ListQuery, within: UUID | None = None) -> None:

@@ -11,7 +11,16 @@ from uuid import UUID
 import msgspec
 
 from api.decoding.field_errors import FieldErrors
-from api.decoding.query import Parameters, Place, described_parameters, parse_parameters, parse_place, parse_whole
+from api.decoding.query import (
+    SHORT_PLACE_PARAMETERS,
+    Parameters,
+    Place,
+    described_parameters,
+    parse_parameters,
+    parse_place,
+    parse_short_place,
+    parse_whole,
+)
 from api.errors import conflicting, invalid
 from api.fields.values import moment, with_plus_sign
 from api.http.dependencies import Dependencies
@@ -41,6 +50,8 @@ LIST_PARAMETER: Final[Parameters] = {
     )
 }
 """The parameter of a list."""
+PART_PARAMETERS: Final[Parameters] = {**PARAMETERS, **SHORT_PLACE_PARAMETERS}
+"""The parameters of a list of the parts of a resource."""
 CODES: Final[Codes] = {400: ("CONFLICTING_FIELDS",), 404: ("VERSION_NOT_FOUND",)}
 """The codes of a read that takes both parameters."""
 
@@ -48,6 +59,13 @@ CODES: Final[Codes] = {400: ("CONFLICTING_FIELDS",), 404: ("VERSION_NOT_FOUND",)
 async def past_asked(deps: Dependencies, request: ApiRequest) -> Asked | None:
     """Returns the past state that a request asks for, None if it asks for the present. Raises ApiError (400)."""
     return await asked_in(deps, request, *parse_parameters(request.query, PARAMETERS)) if request.query else None
+
+
+async def past_parts_asked(deps: Dependencies, request: ApiRequest) -> tuple[Asked | None, Place[UUID] | None]:
+    """Returns the past state, as `past_asked` does, and the page of the resource's parts; None for all of them."""
+    given, errors = parse_parameters(request.query, PART_PARAMETERS)
+    place = parse_short_place(given, errors)
+    return await asked_in(deps, request, given, errors), place
 
 
 async def asked_in(

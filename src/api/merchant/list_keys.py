@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
+from api.decoding.query import SHORT_PLACE_PARAMETERS, described_parameters, short_place_of
 from api.http.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
 from api.http.request import ApiRequest
@@ -13,7 +14,7 @@ from api.merchant.documents import KEY_ID, ApiKeyDocument, key_document, key_id_
 from api.operation import ANY, MERCHANT, OperationSpec, codes_of
 from api.response import ApiResponse, json_response
 from ledger.security.api_keys import Scope
-from projections.lists.paging import Pagination, single_page
+from projections.lists.paging import Pagination, cut
 
 
 class ApiKeyPage(Struct, rename="camel"):
@@ -25,8 +26,10 @@ class ApiKeyPage(Struct, rename="camel"):
 
 async def list_keys(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """GET /v1/api-keys: the merchant's API keys, oldest first, expired and revoked ones included."""
+    place = short_place_of(request.query)
     keys = [key_document(key) for key in await deps.queries.api_keys(request.principal.merchant_id)]
-    return json_response(200, ApiKeyPage(data=keys, pagination=single_page(len(keys))))
+    part, pagination = cut(place, [key.id for key in keys])
+    return json_response(200, ApiKeyPage(data=keys[part], pagination=pagination))
 
 
 async def show_key(deps: Dependencies, request: ApiRequest) -> ApiResponse:
@@ -44,8 +47,9 @@ LIST_KEYS: Final = ScopedOperation(
     OperationSpec(
         name="listApiKeys",
         summary="List API keys",
-        description="All API keys of the merchant on one page, oldest first, expired and revoked ones included.",
+        description="All API keys of the merchant, oldest first, expired and revoked ones included.",
         tag=MERCHANT,
+        parameters=described_parameters(SHORT_PLACE_PARAMETERS),
         answers={200: ("The keys.", ApiKeyPage)},
         codes=ANY,
     ),

@@ -7,13 +7,15 @@ again: only the text for the payer is replaced, if another language is asked for
 from __future__ import annotations
 
 from typing import Annotated, Final
+from uuid import UUID
 
 import msgspec
 from msgspec import Meta, Raw, Struct
 
+from api.decoding.query import Place, described_parameters
 from api.decoding.types import TEXT_MAX
 from api.errors import order_not_found
-from api.fields.as_of import CODES, DESCRIBED, past_asked
+from api.fields.as_of import CODES, PART_PARAMETERS, past_parts_asked
 from api.fields.payer_language import VARIES, accepted_language
 from api.http.dependencies import Dependencies
 from api.http.endpoint import READ, ScopedOperation
@@ -25,7 +27,7 @@ from api.orders.responses import language_of_read
 from api.response import ApiResponse, json_response, rendered
 from ledger.domain.rejections import PaymentNotFound
 from projections.as_of.points import with_place
-from projections.lists.paging import Pagination, single_page
+from projections.lists.paging import Pagination, cut
 from projections.orders.payments import PaymentDocument, has_text_for_payers, in_language
 
 
@@ -43,17 +45,20 @@ class _Ids(Struct, rename="camel"):
 
 async def list_payments(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """GET /v2/payment-orders/{id}/payments: the order's payments, oldest first."""
-    asked = await past_asked(deps, request)
+    asked, place = await past_parts_asked(deps, request)
     if asked is not None:
         past = await past_order(deps, request, asked)
         payments = past.payments(accepted_language(request.headers) or past.customers_language)
-        return ApiResponse(200, past.point.stated_in(_page(msgspec.json.decode(payments, type=list[Raw])).body), VARIES)
-    return _page(await _payments(deps, request))
+        return ApiResponse(
+            200, past.point.stated_in(_page(msgspec.json.decode(payments, type=list[Raw]), place).body), VARIES
+        )
+    return _page(await _payments(deps, request), place)
 
 
-def _page(payments: list[Raw]) -> ApiResponse:
-    shown = [rendered(bytes(payment)) for payment in payments]
-    return json_response(200, PaymentPage(data=shown, pagination=single_page(len(shown))), VARIES)
+def _page(payments: list[Raw], place: Place[UUID] | None) -> ApiResponse:
+    part, pagination = cut(place, [UUID(msgspec.json.decode(payment, type=_Ids).id) for payment in payments])
+    shown = [rendered(bytes(payment)) for payment in payments[part]]
+    return json_response(200, PaymentPage(data=shown, pagination=pagination), VARIES)
 
 
 async def show_payment(deps: Dependencies, request: ApiRequest) -> ApiResponse:
@@ -93,9 +98,9 @@ LIST_PAYMENTS: Final = ScopedOperation(
     OperationSpec(
         name="listPayments",
         summary="List an order's payments",
-        description="All payments of the order on one page, oldest first, each with its history; with `asOf` or "
+        description="All payments of the order, oldest first, each with its history; with `asOf` or "
         "`version` those that it had then, as they were.",
-        parameters=(ORDER_ID, *DESCRIBED),
+        parameters=(ORDER_ID, *described_parameters(PART_PARAMETERS)),
         answers={200: ("The payments.", with_place(PaymentPage, "PaymentAsOfPage"))},
         codes=codes_of(ANY, CODES, {404: ("ORDER_NOT_FOUND",)}),
     ),

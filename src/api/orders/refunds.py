@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from typing import Annotated, Final
+from uuid import UUID
 
 from msgspec import Meta, Struct
 
+from api.decoding.query import Place, described_parameters
 from api.decoding.types import TEXT_MAX
-from api.fields.as_of import CODES, DESCRIBED, past_asked
+from api.fields.as_of import CODES, PART_PARAMETERS, past_parts_asked
 from api.http.dependencies import Dependencies
 from api.http.endpoint import READ, ScopedOperation
 from api.http.request import ApiRequest
@@ -19,7 +21,7 @@ from ledger.domain.orders.state import Order
 from ledger.domain.rejections import RefundNotFound
 from ledger.operations.pipeline.unit_of_work import find_order
 from projections.as_of.points import with_place
-from projections.lists.paging import Pagination, single_page
+from projections.lists.paging import Pagination, cut
 from projections.orders.refunds import RefundDocument, render_refund, render_refunds
 
 
@@ -32,16 +34,17 @@ class RefundPage(Struct, rename="camel"):
 
 async def list_refunds(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """GET /v2/payment-orders/{id}/refunds: the order's refunds, oldest first."""
-    asked = await past_asked(deps, request)
+    asked, place = await past_parts_asked(deps, request)
     if asked is not None:
         past = await past_order(deps, request, asked)
-        return ApiResponse(200, past.point.stated_in(_page(past.order).body))
-    return _page(await _order(deps, request))
+        return ApiResponse(200, past.point.stated_in(_page(past.order, place).body))
+    return _page(await _order(deps, request), place)
 
 
-def _page(order: Order) -> ApiResponse:
+def _page(order: Order, place: Place[UUID] | None) -> ApiResponse:
+    part, pagination = cut(place, [refund.refund_id for refund in order.refunds])
     refunds = [rendered(refund) for refund in render_refunds(order)]
-    return json_response(200, RefundPage(data=refunds, pagination=single_page(len(refunds))))
+    return json_response(200, RefundPage(data=refunds[part], pagination=pagination))
 
 
 async def show_refund(deps: Dependencies, request: ApiRequest) -> ApiResponse:
@@ -73,9 +76,8 @@ LIST_REFUNDS: Final = ScopedOperation(
     OperationSpec(
         name="listRefunds",
         summary="List an order's refunds",
-        description="All refunds of the order on one page, oldest first; with `asOf` or `version` those that it had "
-        "then, as they were.",
-        parameters=(ORDER_ID, *DESCRIBED),
+        description="All refunds of the order, oldest first; with `asOf` or `version` those that it had then, as they were.",
+        parameters=(ORDER_ID, *described_parameters(PART_PARAMETERS)),
         answers={200: ("The refunds.", with_place(RefundPage, "RefundAsOfPage"))},
         codes=codes_of(ANY, CODES, {404: ("ORDER_NOT_FOUND",)}),
     ),

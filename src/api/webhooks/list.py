@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from api.decoding.query import SHORT_PLACE_PARAMETERS, described_parameters, short_place_of
 from api.http.dependencies import Dependencies
 from api.http.endpoint import WEBHOOKS, ScopedOperation
 from api.http.request import ApiRequest
@@ -13,15 +14,17 @@ from api.response import ApiResponse, json_response
 from api.webhooks.fields import ENDPOINT_ID, endpoint_reference
 from ledger.domain import streams
 from ledger.domain.ids import parse_uuid
-from projections.lists.paging import single_page
+from projections.lists.paging import cut
 from projections.webhook_endpoints import EndpointDocument, EndpointPage, endpoint_document
 
 
 async def list_endpoints(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """GET /v1/webhook-endpoints: every endpoint, oldest first."""
+    place = short_place_of(request.query)
     endpoints = await deps.queries.webhook_endpoints(request.principal.merchant_id)
     documents = [endpoint_document(each.endpoint, each.progress) for each in endpoints]
-    return json_response(200, EndpointPage(data=documents, pagination=single_page(len(documents))))
+    part, pagination = cut(place, [each.id for each in documents])
+    return json_response(200, EndpointPage(data=documents[part], pagination=pagination))
 
 
 async def show(deps: Dependencies, request: ApiRequest) -> ApiResponse:
@@ -39,8 +42,9 @@ LIST_ENDPOINTS: Final = ScopedOperation(
     OperationSpec(
         name="listWebhookEndpoints",
         summary="List webhook endpoints",
-        description="All webhook endpoints of the merchant on one page, oldest first; never their secrets.",
+        description="All webhook endpoints of the merchant, oldest first; never their secrets.",
         tag=TAG,
+        parameters=described_parameters(SHORT_PLACE_PARAMETERS),
         answers={200: ("The endpoints.", EndpointPage)},
         codes=ANY,
     ),

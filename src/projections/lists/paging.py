@@ -83,6 +83,17 @@ class AnyQuery(Protocol):
     def cursor(self) -> PageEnd | None: ...
 
 
+class ShortPlace(Protocol):
+    """One page of a short list. With a cursor, it begins after that, and `offset` is ignored."""
+
+    @property
+    def limit(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def cursor(self) -> UUID | None: ...
+
+
 class CreatedQuery(Protocol):
     """One page of a list that is ordered by the time of creation and the id."""
 
@@ -133,6 +144,34 @@ def paginated(query: AnyQuery, rows: Rows, encode: Callable[[tuple[Any, ...], in
         total_pages=-(-total // query.limit),
         has_more=has_more,
         next_cursor=encode(shown[-1], offset + len(shown)) if has_more else None,
+    )
+
+
+def cut(place: ShortPlace | None, ids: Sequence[UUID]) -> tuple[slice, Pagination]:
+    """Returns which entries of a short list the page shows, and its pagination. `ids` are those of all entries, in the
+    list's order; without a place, all of them are on one page.
+
+    A cursor is the id of the last entry of the page before. Where that entry is gone, the page begins behind those that
+    are older, by their ids.
+    """
+    if place is None:
+        return slice(None), single_page(len(ids))
+    behind = place.cursor
+    if behind is None:
+        offset = place.offset
+    else:
+        offset = ids.index(behind) + 1 if behind in ids else sum(each < behind for each in ids)
+    end, total = offset + place.limit, len(ids)
+    shown = ids[offset:end]
+    return slice(offset, end), Pagination(
+        page=offset // place.limit + 1,
+        limit=place.limit,
+        offset=offset,
+        total=total,
+        count=len(shown),
+        total_pages=-(-total // place.limit),
+        has_more=end < total,
+        next_cursor=str(shown[-1]) if end < total else None,
     )
 
 

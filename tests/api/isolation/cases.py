@@ -92,7 +92,9 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
         body={"description": "Otra"},
     ),
     ("POST", f"{_ORDERS}/{{id}}/charge"): Case(_ORDER | _PAYMENT, body=charge(amount=100)),
-    ("GET", f"{_ORDERS}/{{id}}/payments"): Case(_ORDER),
+    ("GET", f"{_ORDERS}/{{id}}/payments"): Case(
+        _ORDER | {"query.cursor": NOTHING("a position in the list of this order")}
+    ),
     ("POST", f"{_ORDERS}/{{id}}/payments"): Case(
         _ORDER | _PAYMENT, body=charge(amount=100, paymentMethod=by_card(), externalId="new-part")
     ),
@@ -108,7 +110,9 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
         },
         body={"amount": 100},
     ),
-    ("GET", f"{_ORDERS}/{{id}}/refunds"): Case(_ORDER),
+    ("GET", f"{_ORDERS}/{{id}}/refunds"): Case(
+        _ORDER | {"query.cursor": NOTHING("a position in the list of this order")}
+    ),
     ("GET", f"{_ORDERS}/{{id}}/refunds/{{refundId}}"): Case(_ORDER | {"path.refundId": "refund"}),
     ("POST", f"{_ORDERS}/{{id}}/refunds/{{refundId}}/confirm"): Case(
         _ORDER | {"path.refundId": "refund", "body.reference": NOTHING("the merchant's own name of a payment")}, body={}
@@ -197,7 +201,7 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
     ),
     ("GET", _METHOD): Case({"path.id": "method"}),
     ("PUT", _METHOD): Case({"path.id": "method"}, body={"billingCity": "Puebla"}),
-    ("GET", "/api/v1/api-keys"): Case(),
+    ("GET", "/api/v1/api-keys"): Case({"query.cursor": NOTHING("a position in the merchant's own list")}),
     ("POST", "/api/v1/api-keys"): Case(body={"name": "new"}),
     ("GET", "/api/v1/api-keys/{id}"): Case({"path.id": "api key"}),
     ("DELETE", "/api/v1/api-keys/{id}"): Case({"path.id": "api key"}),
@@ -266,7 +270,7 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
     ("GET", "/api/v1/summary"): Case(),
     ("GET", "/api/v1/events"): Case({"query.paymentOrderId": "order", "query.subscriptionId": "subscription"}),
     ("GET", "/api/v1/events/{id}"): Case({"path.id": "event"}),
-    ("GET", _ENDPOINTS): Case(),
+    ("GET", _ENDPOINTS): Case({"query.cursor": NOTHING("a position in the merchant's own list")}),
     ("POST", _ENDPOINTS): Case(body={"url": "http://127.0.0.1:9/new"}),
     ("GET", f"{_ENDPOINTS}/{{id}}"): Case({"path.id": "webhook endpoint"}),
     ("PUT", f"{_ENDPOINTS}/{{id}}"): Case({"path.id": "webhook endpoint"}, body={"description": "Other"}),
