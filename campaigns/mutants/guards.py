@@ -798,6 +798,14 @@ MONEY: Final = (
         ("tests/subscriptions/test_unknown_charges.py",),
     ),
     Mutant(
+        "charge-unsent-although-it-is-made",
+        "a charge is not recorded as not sent once another worker has made its payment",
+        "src/ledger/operations/subscriptions/charge.py",
+        "            events = ()\n",
+        "            pass\n",
+        ("tests/subscriptions/test_unknown_charges.py",),
+    ),
+    Mutant(
         "refund-of-an-order-as-it-was",
         "what went back of an order is recorded of the order as it is at the commit",
         "src/ledger/operations/subscriptions/bill.py",

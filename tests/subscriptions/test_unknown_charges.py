@@ -29,6 +29,7 @@ from ledger.operations.erasure.erase_customer import delete_customer, erase_paye
 from ledger.operations.orders.cancel import cancel_order
 from ledger.operations.orders.create import charge_order, create_order
 from ledger.operations.orders.refund import refund_order
+from ledger.operations.pipeline.execute import record_outcome
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, UnitOfWork, find_order
 from ledger.operations.subscriptions import bill, charge
 from ledger.operations.subscriptions.bill import bill_subscription, settle_order
@@ -216,6 +217,48 @@ async def test_a_worker_that_was_stopped_before_it_made_a_charge_does_not_make_i
     assert await billing == state == await shop.at(made.subscription_id)
     assert [len(order.payments) for order in await shop.charges()] == [1] * is_paid_again
     assert not any(order.amount_paid for order in await shop.charges())
+
+
+async def test_a_charge_that_is_made_while_another_worker_finds_it_not_made_ends_with_its_own_outcome(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await shop.subscribe(await shop.plan(trial_period_days=1))
+    await shop.move_only(timedelta(days=1, seconds=1))
+    is_asked, is_answered, is_found, records = [asyncio.Event() for _ in range(4)]
+    authorize = shop.ledger.processors.sandbox.authorize  # type: ignore[union-attr]
+
+    async def create_late(*about: Any, **options: Any) -> Any:
+        await is_found.wait()
+        return await create_order(*about, **options)
+
+    async def answer_late(request: Any) -> Any:
+        is_asked.set()
+        await is_answered.wait()
+        return await authorize(request)
+
+    async def record_late(*about: Any) -> None:
+        is_found.set()
+        await records.wait()
+        await record_outcome(*about)
+
+    wrap(shop.ledger, "authorize", lambda _: answer_late)
+    with monkeypatch.context() as stopped:
+        stopped.setattr(charge, "create_order", create_late)
+        charging = asyncio.create_task(bill_subscription(shop.ledger, shop.merchant_id, made.subscription_id))
+        while (await shop.at(made.subscription_id)).charge is None:  # noqa: ASYNC110 - the log is looked at
+            await asyncio.sleep(0.01)
+        await cancel_subscription(shop.ledger, shop.actor, str(made.subscription_id), at_period_end=False)
+        stopped.setattr(bill, "record_outcome", record_late)
+        looking = asyncio.create_task(bill_subscription(shop.ledger, shop.merchant_id, made.subscription_id))
+        await is_asked.wait()
+    records.set()
+    await looking
+    state = await shop.at(made.subscription_id)
+    assert (state.charge is not None, state.invoices[0].status) == (True, InvoiceStatus.OPEN)
+    is_answered.set()
+    await charging
+    state = await shop.at(made.subscription_id)
+    assert (state.status, state.charge, state.invoices[0].status) == (CANCELED, None, InvoiceStatus.PAID)
 
 
 @pytest.mark.parametrize("at", ["load_charge_order", "refund_order"])

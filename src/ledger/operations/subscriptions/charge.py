@@ -39,7 +39,7 @@ from ledger.domain.subscriptions.commands import (
     RecordCharge,
 )
 from ledger.domain.subscriptions.decide.charges import decide_outcome, is_surplus
-from ledger.domain.subscriptions.events import ChargeBegun, SubscriptionEvent
+from ledger.domain.subscriptions.events import ChargeBegun, ChargeUnsent, SubscriptionEvent
 from ledger.domain.subscriptions.state import Invoice, Subscription, SubscriptionStatus
 from ledger.journal.append import Change
 from ledger.operations.context.inputs import (
@@ -203,7 +203,17 @@ class ChargeCall(Call, frozen=True, kw_only=True):
         return decide_outcome(state, command)
 
     async def plan(self, uow: UnitOfWork, events: Sequence[SubscriptionEvent]) -> Plan:
-        return await subscription_plan(uow, self.stream_id, events)
+        """Returns the plan of an outcome. That nothing was sent is recorded only if no other worker has made the payment
+        since it was looked for.
+        """
+        if not any(isinstance(event, ChargeUnsent) for event in events):
+            return await subscription_plan(uow, self.stream_id, events)
+        order = await uow.load(ORDERS, self.order_id)
+        if order is None:
+            return await subscription_plan(uow, self.stream_id, events, uow.absence(self.order_id))
+        if order.has_payment(self.payment_id) and not order.payment(self.payment_id).was_not_sent:
+            events = ()
+        return await subscription_plan(uow, self.stream_id, events, uow.change_order(self.order_id, ()))
 
 
 class _SurplusRefund(ChargeCall, frozen=True, kw_only=True):
