@@ -124,7 +124,7 @@ PACKAGES = {
         (r"ledger\.journal\.commit\..*",),
     ),
     ("projections",): (
-        ("projections", "ledger.domain", "ledger.journal.event_archive", *STORE, "msgspec", "psycopg", "psycopg_pool", "uuid_utils"),
+        ("projections", "ledger.domain", "ledger.journal.event_archive", *STORE, "ledger.postgres.node_reads", "ledger.postgres.pipeline", "ledger.postgres.shards", "msgspec", "psycopg", "psycopg_pool", "uuid_utils"),
         (DECIDERS,),
     ),
     ("projections.events", "projections.as_of", "projections.histories"): (  # render from the log, as replays do

@@ -94,6 +94,7 @@ def together(samples: Sequence[Sample]) -> Sample:
         residual_p99_ms=max(one.residual_p99_ms for one in samples),
         cpu_s=sum(one.cpu_s for one in samples),
         others=others,
+        ended=sum(one.ended for one in samples),
     )
 
 

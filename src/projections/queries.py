@@ -29,9 +29,12 @@ from ledger.postgres import archive_state
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
 from ledger.postgres.faults import Fault, ReadModelBehind
+from ledger.postgres.node_reads import NodeLoader, NodeReads, NumberedStatements, Reading
+from ledger.postgres.pipeline import Rows, Statement
 from ledger.postgres.registration import COUNT as COUNT_PROCESSES
 from ledger.postgres.replica import WRITTEN, Position, ReplicaUse, written_in
 from ledger.postgres.replication import STANDBYS, Standbys
+from ledger.postgres.shards import Shard
 from projections import (
     audits,
     customers,
@@ -52,11 +55,11 @@ from projections.lists import references, tally
 from projections.lists.customers import CustomerQuery, customer_page_body, customer_page_statement
 from projections.lists.in_flight import with_heads
 from projections.lists.pages import OrderQuery, page_body
-from projections.lists.pool import ListPool
+from projections.lists.pool import ListPool, NodeLists, configure_node
 from projections.lists.references import is_storable
 from projections.lists.related_customers import customers_found, customers_statement, related_documents_statement
 from projections.lists.replica import ListReplica, Lists
-from projections.lists.shared_pages import is_shared, page_loader
+from projections.lists.shared_pages import READ_AT_ONCE, PageKey, SharedPage, is_shared, page_loader, pages_on_shard
 from projections.lists.statements import page_statements
 from projections.merchants import FoundKey, FoundMerchant, ListedKey
 from projections.orders import month_end, open_calls, table
@@ -79,13 +82,15 @@ Key = tuple[int, Any]
 class _PointRead(Struct, frozen=True):
     """A kind of point read: a statement for many keys, whose rows begin with the number of the key that they answer.
 
-    A key names its merchant first, or is a merchant's id, unless `is_of_merchant` is False.
+    A key names its merchant first, or is a merchant's id, unless `is_of_merchant` is False. With `names_local`, the
+    statement names a table that Citus does not divide.
     """
 
     statement: str
     parameters: Callable[[Sequence[Any]], Sequence[Any]]
     parse: Callable[[Sequence[Any]], Any]
     is_of_merchant: bool = True
+    names_local: bool = False
 
     def merchant_of(self, key: Any) -> bytes | None:
         """Returns the id of a key's merchant, None if the key has none."""
@@ -163,7 +168,7 @@ _POINT_READS: Final = (
     _PointRead(invoices.FIND, invoices.find_parameters, invoices.found),
     _PointRead(processor_accounts.FIND, processor_accounts.find_parameters, processor_accounts.found),
     _PointRead(numbered.FIND_HEAD, numbered.find_head_parameters, numbered.found_head),
-    _PointRead(webhook_endpoints.FIND, webhook_endpoints.find_parameters, webhook_endpoints.found),
+    _PointRead(webhook_endpoints.FIND, webhook_endpoints.find_parameters, webhook_endpoints.found, names_local=True),
     _PointRead(WRITTEN, lambda _: (), written_in, is_of_merchant=False),
     _PointRead(
         merchants.FIND_KEY_MERCHANT, merchants.find_key_parameters, lambda row: row[1].bytes, is_of_merchant=False
@@ -200,6 +205,7 @@ class Queries:
         self.points = DataLoader[Key, Any](url, "ledger-reads", _fetch)
         self._pages = page_loader(url)
         self._lists = ListPool(url)
+        self._nodes = NodeReads(url, self.points.name, _Node)
 
     @property
     def alive(self) -> bool:
@@ -211,6 +217,7 @@ class Queries:
         await self.points.start()
         await self._pages.start()
         await self._lists.start()
+        await self._nodes.start()
         if self.replica is not None and self._replica is not None:
             await self.replica.start()
             await self._replica.start()
@@ -219,6 +226,7 @@ class Queries:
         if self.replica is not None and self._replica is not None:
             await self._replica.stop()
             await self.replica.stop()
+        await self._nodes.stop()
         await self.points.stop()
         await self._pages.stop()
         await self._lists.stop()
@@ -227,12 +235,12 @@ class Queries:
         """Returns the merchant's order with this service id, else with this external id."""
         if not is_storable(reference):
             return None
-        found: OrderRow | None = await self.points.get((_ORDER, (merchant_id.bytes, reference)))
+        found: OrderRow | None = await self._point(_ORDER, (merchant_id.bytes, reference))
         return found if found is None or found.head else await found.rendered(merchant_id, self._read_stream)
 
     async def customer(self, merchant_id: UUID, customer_id: UUID) -> bytes | None:
         """Returns the JSON object of the merchant's customer, as orders contain it."""
-        found: bytes | None = await self.points.get((_CUSTOMER, (merchant_id.bytes, customer_id.bytes)))
+        found: bytes | None = await self._point(_CUSTOMER, (merchant_id.bytes, customer_id.bytes))
         return found
 
     async def customer_detail(self, merchant_id: UUID, reference: str) -> bytes | None:
@@ -243,13 +251,13 @@ class Queries:
         """
         if not is_storable(reference):
             return None
-        row: CustomerRow | None = await self.points.get((_CUSTOMER_BY_REFERENCE, (merchant_id.bytes, reference)))
+        row: CustomerRow | None = await self._point(_CUSTOMER_BY_REFERENCE, (merchant_id.bytes, reference))
         if row is None:
             return None
         if not row.is_related:
             return row.document()
         statement = related_documents_statement(merchant_id, row.customer_id, RELATED_SHOWN_MAX + 1)
-        related = [document for (document,) in await self._rows(*statement)]
+        related = [document for (document,) in await self._rows(merchant_id, *statement)]
         return row.document(related[:RELATED_SHOWN_MAX], has_more=len(related) > RELATED_SHOWN_MAX)
 
     async def customer_id(self, merchant_id: UUID, reference: str) -> UUID | None:
@@ -258,23 +266,23 @@ class Queries:
         """
         if not is_storable(reference):
             return None
-        row: CustomerRow | None = await self.points.get((_CUSTOMER_BY_REFERENCE, (merchant_id.bytes, reference)))
+        row: CustomerRow | None = await self._point(_CUSTOMER_BY_REFERENCE, (merchant_id.bytes, reference))
         return None if row is None else row.customer_id
 
     async def customers(self, merchant_id: UUID, query: CustomerQuery) -> bytes:
         """Returns one page of the merchant's customers as JSON."""
-        return customer_page_body(query, await self._rows(*customer_page_statement(merchant_id, query)))
+        return customer_page_body(query, await self._rows(merchant_id, *customer_page_statement(merchant_id, query)))
 
     async def orders_of(self, merchant_id: UUID, customer_id: UUID, after: UUID, limit: int) -> Sequence[UUID]:
         """Returns at most `limit` orders of a customer whose ids come after `after`, in the order of their ids."""
-        rows = await self._lists.rows(*orders_of_statement(merchant_id, customer_id, after, limit))
+        rows = await self._written_rows(merchant_id, *orders_of_statement(merchant_id, customer_id, after, limit))
         return [order_id for (order_id,) in rows]
 
     async def product(self, merchant_id: UUID, product_id: str) -> bytes | None:
         """Returns the JSON object of the merchant's product with this id."""
         if not is_storable(product_id):
             return None
-        found: bytes | None = await self.points.get((_PRODUCT, (merchant_id.bytes, product_id)))
+        found: bytes | None = await self._point(_PRODUCT, (merchant_id.bytes, product_id))
         return found
 
     async def products_by_id(self, merchant_id: UUID, product_ids: Collection[str]) -> Mapping[str, ProductDocument]:
@@ -288,20 +296,20 @@ class Queries:
 
     async def products(self, merchant_id: UUID, query: ProductQuery) -> bytes:
         """Returns one page of the merchant's products as JSON."""
-        return products.page_body(query, await self._rows(*products.page_statement(merchant_id, query)))
+        return products.page_body(query, await self._rows(merchant_id, *products.page_statement(merchant_id, query)))
 
     async def global_invoices(self, merchant_id: UUID, query: GlobalInvoiceQuery) -> bytes:
         """Returns one page of the merchant's global invoices as JSON."""
-        rows = await self._rows(*global_invoices.page_statement(merchant_id, query))
+        rows = await self._rows(merchant_id, *global_invoices.page_statement(merchant_id, query))
         return global_invoices.page_body(query, rows)
 
     async def audits(self, merchant_id: UUID, query: AuditQuery) -> bytes:
         """Returns one page of the merchant's audits as JSON."""
-        return audits.page_body(query, await self._rows(*audits.page_statement(merchant_id, query)))
+        return audits.page_body(query, await self._rows(None, *audits.page_statement(merchant_id, query)))
 
     async def audit(self, merchant_id: UUID, audit_id: UUID) -> Sequence[Any] | None:
         """Returns the columns of the merchant's audit, its report last, None if there is none."""
-        rows = await self._rows(audits.FIND, {"merchant_id": merchant_id, "audit_id": audit_id})
+        rows = await self._rows(None, audits.FIND, {"merchant_id": merchant_id, "audit_id": audit_id})
         return rows[0] if rows else None
 
     async def violations(self) -> tuple[int, datetime | None]:
@@ -311,13 +319,17 @@ class Queries:
 
     async def pending_global_invoices(self, merchant_id: UUID) -> Sequence[UUID]:
         """Returns the merchant's global invoices without an outcome."""
-        return [each for (each,) in await self._lists.rows(*global_invoices.pending_statement(merchant_id))]
+        return [
+            each for (each,) in await self._written_rows(merchant_id, *global_invoices.pending_statement(merchant_id))
+        ]
 
     async def global_candidates(
         self, merchant_id: UUID, begin: datetime, end: datetime, last: tuple[datetime, UUID] | None
     ) -> Sequence[tuple[datetime, UUID]]:
         """Returns the next orders that a global invoice of a time may state, after the last one that was returned."""
-        rows = await self._lists.rows(*global_invoices.candidates_statement(merchant_id, begin, end, last))
+        rows = await self._written_rows(
+            merchant_id, *global_invoices.candidates_statement(merchant_id, begin, end, last)
+        )
         return [(created_at, order_id) for created_at, order_id in rows]
 
     async def month_end(self, merchant_id: UUID, year: int, month: int, zone: str) -> Month:
@@ -327,36 +339,38 @@ class Queries:
             return fold(evolve, None, await self._read_stream(merchant_id, order_id))
 
         return await self._read(
-            lambda lists: month_end.month_of(lists.rows, read_order, self._archive, merchant_id, year, month, zone)
+            merchant_id,
+            lambda lists: month_end.month_of(lists.rows, read_order, self._archive, merchant_id, year, month, zone),
         )
 
     async def payment_method(self, merchant_id: UUID, payment_method_id: UUID) -> bytes | None:
         """Returns the JSON object of the merchant's saved payment method, None if it was deleted."""
-        key = (_PAYMENT_METHOD, (merchant_id.bytes, payment_method_id.bytes))
-        found: bytes | None = await self.points.get(key)
+        found: bytes | None = await self._point(_PAYMENT_METHOD, (merchant_id.bytes, payment_method_id.bytes))
         return found
 
     async def payment_methods(self, merchant_id: UUID, customer_id: UUID, query: MethodQuery) -> bytes:
         """Returns one page of a customer's saved payment methods as JSON."""
         parameters = payment_methods.page_parameters(merchant_id, customer_id, query)
-        return payment_methods.page_body(customer_id, query, await self._rows(payment_methods.PAGE, parameters))
+        return payment_methods.page_body(
+            customer_id, query, await self._rows(merchant_id, payment_methods.PAGE, parameters)
+        )
 
     async def plan(self, merchant_id: UUID, reference: str) -> bytes | None:
         """Returns the JSON object of the merchant's plan with this service id, else with this external id."""
         if not is_storable(reference):
             return None
-        found: bytes | None = await self.points.get((_PLAN, (merchant_id.bytes, reference)))
+        found: bytes | None = await self._point(_PLAN, (merchant_id.bytes, reference))
         return found
 
     async def plans(self, merchant_id: UUID, query: PlanQuery) -> bytes:
         """Returns one page of the merchant's plans as JSON."""
-        return plans.page_body(query, await self._rows(*plans.page_statement(merchant_id, query)))
+        return plans.page_body(query, await self._rows(merchant_id, *plans.page_statement(merchant_id, query)))
 
     async def subscription(self, merchant_id: UUID, reference: str) -> bytes | None:
         """Returns the JSON object of the merchant's subscription with this service id, else with this external id."""
         if not is_storable(reference):
             return None
-        found: bytes | None = await self.points.get((_SUBSCRIPTION, (merchant_id.bytes, reference)))
+        found: bytes | None = await self._point(_SUBSCRIPTION, (merchant_id.bytes, reference))
         return found
 
     async def subscriptions(self, merchant_id: UUID, query: SubscriptionQuery) -> bytes:
@@ -372,17 +386,17 @@ class Queries:
                 customers = await self._customers(lists, merchant_id, query.customer, related=False)
             return await lists.rows(*subscriptions.page_statement(merchant_id, query, customers, plan_ids))
 
-        return subscriptions.page_body(query, await self._read(read))
+        return subscriptions.page_body(query, await self._read(merchant_id, read))
 
     async def subscription_invoice(self, merchant_id: UUID, invoice_id: UUID) -> bytes | None:
         """Returns the JSON object of the invoice of a merchant's subscription."""
-        found: bytes | None = await self.points.get((_INVOICE, (merchant_id.bytes, invoice_id.bytes)))
+        found: bytes | None = await self._point(_INVOICE, (merchant_id.bytes, invoice_id.bytes))
         return found
 
     async def subscription_invoices(self, merchant_id: UUID, subscription_id: UUID, query: InvoiceQuery) -> bytes:
         """Returns one page of a subscription's invoices as JSON."""
         parameters = invoices.page_parameters(merchant_id, subscription_id, query)
-        return invoices.page_body(subscription_id, query, await self._rows(invoices.PAGE, parameters))
+        return invoices.page_body(subscription_id, query, await self._rows(merchant_id, invoices.PAGE, parameters))
 
     async def find_key(self, key_hash: bytes) -> FoundKey | None:
         """Returns the API key with this keyed hash, also an expired or revoked one."""
@@ -398,7 +412,7 @@ class Queries:
         merchant_id: bytes | None = await self.points.get((_KEY_MERCHANT, key_hash))
         found: FoundKey | None
         if merchant_id is not None:
-            found = await self.points.get((_MERCHANT_KEY, (merchant_id, key_hash)))
+            found = await self._point(_MERCHANT_KEY, (merchant_id, key_hash))
             return found
         found = await self.points.get((_API_KEY, key_hash))
         if found is not None:
@@ -414,32 +428,34 @@ class Queries:
 
     async def merchant(self, merchant_id: UUID) -> FoundMerchant:
         """Returns a registered merchant."""
-        (row,) = await self._lists.rows(merchants.FIND, {"merchant_id": merchant_id})
+        (row,) = await self._written_rows(merchant_id, merchants.FIND, {"merchant_id": merchant_id})
         return merchants.found_merchant(row)
 
     async def api_keys(self, merchant_id: UUID) -> list[ListedKey]:
         """Returns the merchant's API keys, the oldest first, expired and revoked ones included."""
-        rows = await self._lists.rows(merchants.KEYS, {"merchant_id": merchant_id})
+        rows = await self._lists.rows(
+            merchants.KEYS, {"merchant_id": merchant_id}
+        )  # it names a table that is not divided
         return [merchants.listed_key(row) for row in rows]
 
     async def processor_accounts(self, merchant_id: UUID) -> Sequence[ProcessorAccount]:
         """Returns the merchant's accounts with processors that have a stream, in the order of connection."""
-        found: Sequence[ProcessorAccount] | None = await self.points.get((_ACCOUNTS, merchant_id.bytes))
+        found: Sequence[ProcessorAccount] | None = await self._point(_ACCOUNTS, merchant_id.bytes)
         return found or ()
 
     async def webhook_endpoints(self, merchant_id: UUID) -> Sequence[FoundEndpoint]:
         """Returns the merchant's webhook endpoints, oldest first, without deleted ones."""
-        found: Sequence[FoundEndpoint] | None = await self.points.get((_ENDPOINTS, merchant_id.bytes))
+        found: Sequence[FoundEndpoint] | None = await self._point(_ENDPOINTS, merchant_id.bytes)
         return found or ()
 
     async def log_head(self, merchant_id: UUID) -> int:
         """Returns the position of the last event of a merchant's log."""
-        found: int | None = await self.points.get((_HEAD, merchant_id.bytes))
+        found: int | None = await self._point(_HEAD, merchant_id.bytes)
         return found or 0
 
     async def written(self) -> Position:
         """Returns the position of the primary, which a replica has to show (see `ledger.postgres.replica`)."""
-        found: Position | None = await self.points.get((_WRITTEN, None))
+        found: Position | None = await self._point(_WRITTEN, None)
         assert found is not None, "every primary has a position"
         return found
 
@@ -526,11 +542,19 @@ class Queries:
         """
         if is_shared(query):
             page = None if self._replica is None else await self._replica.page((merchant_id, query))
-            page = page or await self._pages.get((merchant_id, query))
+            page = page or await self._page((merchant_id, query))
             assert page is not None, "every page is read"
             return await page.body(now, self._read_stream)
-        rows = await self._read(lambda lists: self._order_rows(lists, merchant_id, query, now))
+        rows = await self._read(merchant_id, lambda lists: self._order_rows(lists, merchant_id, query, now))
         return page_body(query, await with_heads(merchant_id, rows, self._read_stream), now)
+
+    def _page(self, key: PageKey) -> Awaitable[SharedPage | None]:
+        """Returns a page of orders that is read where they are written."""
+        if not self._nodes.are_any:
+            return self._pages.get(key)
+        return self._nodes.read(
+            key[0].bytes, lambda node, shard: node.pages.read(shard, key), lambda: self._pages.get(key)
+        )
 
     async def _order_rows(
         self, lists: Lists, merchant_id: UUID, query: OrderQuery, now: datetime
@@ -549,14 +573,44 @@ class Queries:
         statements, parameters = page_statements(merchant_id, query, now, customers, cards, named)
         return await lists.first_rows(statements, parameters)
 
-    async def _rows(self, statement: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        """Returns all rows of a query of a merchant's list."""
-        return await self._read(lambda lists: lists.rows(statement, parameters))
+    def _point(self, kind: int, key: Any) -> Awaitable[Any]:
+        """Returns the value of a point read's key."""
+        read = _POINT_READS[kind]
+        merchant_id = read.merchant_of(key)
+        if merchant_id is None or read.names_local or not self._nodes.are_any:
+            return self.points.get((kind, key))
+        return self._nodes.read(
+            merchant_id,
+            lambda node, shard: node.points.read(shard, (kind, key)),
+            lambda: self.points.get((kind, key)),
+        )
 
-    async def _read(self, read: Callable[[Lists], Awaitable[T]]) -> T:
-        """Returns what `read` makes of lists: of the replica's if that can answer, else of the primary's."""
+    async def _rows(
+        self, merchant_id: UUID | None, statement: str, parameters: Mapping[str, Any]
+    ) -> list[tuple[Any, ...]]:
+        """Returns all rows of a query of a merchant's list."""
+        return await self._read(merchant_id, lambda lists: lists.rows(statement, parameters))
+
+    async def _read(self, merchant_id: UUID | None, read: Callable[[Lists], Awaitable[T]]) -> T:
+        """Returns what `read` makes of lists: of the replica's if that can answer, else as `_read_written` does."""
         found = None if self._replica is None else await self._replica.read(read)
-        return await read(self._lists) if found is None else found
+        return await self._read_written(merchant_id, read) if found is None else found
+
+    async def _written_rows(
+        self, merchant_id: UUID, statement: str, parameters: Mapping[str, Any]
+    ) -> list[tuple[Any, ...]]:
+        """Returns all rows of a query of one merchant, never from a replica."""
+        return await self._read_written(merchant_id, lambda lists: lists.rows(statement, parameters))
+
+    async def _read_written(self, merchant_id: UUID | None, read: Callable[[Lists], Awaitable[T]]) -> T:
+        """Returns what `read` makes of the lists where they are written. Without a merchant, a statement names tables
+        that Citus does not divide.
+        """
+        if merchant_id is None or not self._nodes.are_any:
+            return await read(self._lists)
+        return await self._nodes.read(
+            merchant_id.bytes, lambda node, shard: read(NodeLists(node.lists, shard)), lambda: read(self._lists)
+        )
 
     async def _customers_of(self, lists: Lists, merchant_id: UUID, query: OrderQuery) -> list[UUID] | None:
         """Returns the customers that the filters by customer and by e-mail leave, None without such a filter."""
@@ -575,6 +629,50 @@ class Queries:
         if not is_storable(reference):
             return []
         return customers_found(await lists.rows(*customers_statement(merchant_id, reference, related=related)))
+
+
+class _Node:
+    """What reads on a node of Citus."""
+
+    def __init__(self, url: str) -> None:
+        self.points = NodeLoader[Key, Any](url, "ledger-reads", _points_on_shard)
+        self.pages = NodeLoader[PageKey, SharedPage](url, "ledger-list-pages", pages_on_shard, READ_AT_ONCE)
+        self.lists = ListPool(url, configure=configure_node)
+
+    async def start(self) -> None:
+        """Connects. Raises psycopg.OperationalError."""
+        await self.points.start()
+        await self.pages.start()
+        await self.lists.start()
+
+    async def stop(self) -> None:
+        await self.points.stop()
+        await self.pages.stop()
+        await self.lists.stop()
+
+
+def _points_on_shard(_: NumberedStatements, shard: Shard, keys: Sequence[Key]) -> Reading[Key, Any]:
+    """Looks up keys of one shard with one statement for each kind among them."""
+    of_kind: dict[int, list[Any]] = {}
+    for kind, key in keys:
+        of_kind.setdefault(kind, []).append(key)
+
+    def values(results: Sequence[Rows]) -> Mapping[Key, Any]:
+        found: dict[Key, Any] = {}
+        for (kind, some), rows in zip(of_kind.items(), results, strict=True):
+            for row in rows:
+                found[kind, some[row[0]]] = _POINT_READS[kind].parse(row)
+        return found
+
+    statements = [(_on_shard(kind, shard), _POINT_READS[kind].parameters(some)) for kind, some in of_kind.items()]
+    return statements, values
+
+
+@cache
+def _on_shard(kind: int, shard: Shard) -> Statement:
+    numbers = count(1)
+    text = re.sub("%s", lambda _: f"${next(numbers)}", shard.statement(_POINT_READS[kind].statement))
+    return Statement(b"ledger_read_%d_%d" % (kind, shard.id), text.encode())
 
 
 async def _fetch(connection: Connection, keys: Sequence[Key]) -> Mapping[Key, Any]:

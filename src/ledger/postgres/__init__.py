@@ -13,7 +13,7 @@ In reading order:
 - `migrate`: the schema. `distribution`: where its tables are on Citus. `prepare`: what a database needs before the
   service starts.
 - `shards`: which server of Citus has a merchant. `merchant_transactions`: transactions of one merchant there.
-  `merchant_reads`: rows of several merchants by one statement, or by one of each merchant.
+  `node_reads`: reads there. `merchant_reads`: rows of several merchants by one statement, or by one of each merchant.
 - `registration`: the processes of all services on a database, and their clocks.
 - `archive_state`: whether its write-ahead log is archived.
 - `embedded`: a PostgreSQL server that runs as a child process.

@@ -24,7 +24,7 @@ Fetch = Callable[[Connection, Sequence[K]], Awaitable[Mapping[K, V | DatabaseUna
 the callers of this key alone.
 """
 
-_BATCH_MAX = 256
+BATCH_MAX = 256
 _PENDING_MAX = 20_000
 _RECONNECT_S = 1.0  # enough to replace a backend that was ended; a server that is down is not waited for
 _LOCK_TIMEOUT = "500ms"  # a read waits only for a migration's locks, and a read behind another would wait for both
@@ -41,7 +41,7 @@ class DataLoader(Generic[K, V]):
 
     _answer_max_s = ANSWER_MAX_S
 
-    def __init__(self, url: str, name: str, fetch: Fetch[K, V], at_once: int = _BATCH_MAX) -> None:
+    def __init__(self, url: str, name: str, fetch: Fetch[K, V], at_once: int = BATCH_MAX) -> None:
         self._url, self.name, self._fetch, self._at_once = url, name, fetch, at_once
         self._pending: dict[K, list[asyncio.Future[V | None]]] = {}
         self._wake = asyncio.Event()

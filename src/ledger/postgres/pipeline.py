@@ -16,6 +16,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import psycopg
 from msgspec import Struct
+from psycopg.abc import Buffer
 from psycopg.adapt import Transformer
 from psycopg.pq import ExecStatus, Format
 from psycopg.pq.abc import PGresult
@@ -31,10 +32,14 @@ _LOST: Final = "the connection is lost"
 
 
 class Statement(NamedTuple):
-    """The text of a statement, with `$1`, `$2` …, and the name under which each connection prepares it, once."""
+    """The text of a statement, with `$1`, `$2` …, and the name under which each connection prepares it, once.
+
+    `types` are the numbers of its parameters' types. Without them, the server finds the types that the text implies.
+    """
 
     name: bytes
     text: bytes
+    types: Sequence[int] = ()
 
 
 class _Transaction(Struct, Generic[R], eq=False):
@@ -69,7 +74,7 @@ class Pipeline:
         self._loop.add_reader(self._socket, self._receive)
 
     def send(
-        self, statements: Sequence[tuple[Statement, Sequence[bytes]]], read: Callable[[Sequence[Rows]], R]
+        self, statements: Sequence[tuple[Statement, Sequence[Buffer | None]]], read: Callable[[Sequence[Rows]], R]
     ) -> asyncio.Future[R]:
         """Sends statements with their parameters, in Postgres' binary format, as one transaction.
 
@@ -79,13 +84,14 @@ class Pipeline:
         """
         if not self._is_open:
             raise psycopg.OperationalError(_LOST)
-        preparing = [statement for statement, _ in statements if statement.name not in self._prepared]
+        named = {statement.name: statement for statement, _ in statements}  # a transaction may execute one repeatedly
+        preparing = [statement for name, statement in named.items() if name not in self._prepared]
         try:
             for statement in preparing:
-                self._pgconn.send_prepare(statement.name, statement.text)
-            for (name, _), parameters in statements:
+                self._pgconn.send_prepare(statement.name, statement.text, statement.types or None)
+            for statement, parameters in statements:
                 formats = [Format.BINARY] * len(parameters)
-                self._pgconn.send_query_prepared(name, parameters, formats, Format.BINARY)
+                self._pgconn.send_query_prepared(statement.name, parameters, formats, Format.BINARY)
             self._pgconn.pipeline_sync()
             self._flush()
         except BaseException as fault:

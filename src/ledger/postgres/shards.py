@@ -22,6 +22,7 @@ from msgspec import Struct
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ledger.postgres.distribution import DISTRIBUTED_NOW, HAS_CITUS, HEADS
+from ledger.postgres.pipeline import Statement
 
 # Every shard of every table that is colocated with the heads, with the first of its hashes, its node and where that is.
 SHARDS: Final = """
@@ -37,6 +38,9 @@ select c.relname, s.shardid, s.shardminvalue::int4, n.groupid, n.nodename, n.nod
 
 # Holds a shard where it is until the transaction ends, or fails if it is no longer on this server.
 HOLD: Final = "select hold_shard({shard})"
+
+HOLD_ALL: Final = Statement(b"ledger_hold_all", b"select hold_shard(s) from unnest($1::int8[]) as s")
+"""Holds several shards, in the order of the parameter."""
 
 NOT_HELD: Final = (psycopg.errors.CannotConnectNow, psycopg.errors.InternalError_)
 """What `HOLD` raises: the shard is on another server now; or it is none any more, because it was split."""

@@ -16,7 +16,9 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
 from ledger.postgres.connection import LIST_SETTINGS, QueryTimeout, apply_settings, connect_arguments
 from ledger.postgres.faults import UNAVAILABLE, DatabaseUnavailable, QueueFull
+from ledger.postgres.node_reads import LOCK_TIMEOUT, READ_SHARDS, elsewhere
 from ledger.postgres.replica import Position, require_replayed
+from ledger.postgres.shards import HOLD, Shard
 from ledger.postgres.silent_servers import WatchedConnection
 
 _CONNECTIONS_MAX: Final = 4
@@ -85,12 +87,17 @@ class ListPool:
                 await connection.execute(statement, parameters)
 
     async def first_rows(
-        self, statements: Iterable[str], parameters: Mapping[str, Any], position: Position | None = None
+        self,
+        statements: Iterable[str],
+        parameters: Mapping[str, Any],
+        position: Position | None = None,
+        shard: Shard | None = None,
     ) -> list[tuple[Any, ...]]:
         """Returns all rows of the first query that has any. Each query has its own time limit.
 
-        With a `position`, the server is a replica, which has to show the primary's log up to there. Raises
-        DatabaseUnavailable or QueueFull, and like `require_replayed`.
+        With a `position`, the server is a replica, which has to show the primary's log up to there. With a `shard`, it
+        is a node of Citus, which has to have the shard. Raises DatabaseUnavailable or QueueFull, like
+        `require_replayed`, and Elsewhere.
         """
         rows: list[tuple[Any, ...]] = []
         with _as_faults():
@@ -100,10 +107,44 @@ class ListPool:
                         await require_replayed(connection, position)
                 for statement in statements:
                     with QueryTimeout(connection, _ANSWER_MAX_S):
-                        cursor = await connection.execute(statement, parameters, binary=True)
+                        if shard is None:
+                            cursor = await connection.execute(statement, parameters, binary=True)
+                        else:
+                            cursor = await _on_shard(connection, shard, statement, parameters)
                         if rows := await cursor.fetchall():
                             break
         return rows
+
+
+class NodeLists:
+    """The lists of one merchant on the node of Citus that has its shard. They raise Elsewhere if it is not there."""
+
+    def __init__(self, lists: ListPool, shard: Shard) -> None:
+        self._lists, self._shard = lists, shard
+
+    async def rows(self, statement: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        return await self.first_rows([statement], parameters)
+
+    async def first_rows(self, statements: Iterable[str], parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        return await self._lists.first_rows(statements, parameters, shard=self._shard)
+
+
+async def configure_node(connection: psycopg.AsyncConnection[Any]) -> None:
+    """Gives a new session at a node of Citus its settings. Raises psycopg.Error."""
+    await apply_settings(connection, {**LIST_SETTINGS, "lock_timeout": LOCK_TIMEOUT})
+    await connection.execute(READ_SHARDS)
+
+
+async def _on_shard(
+    connection: psycopg.AsyncConnection[Any], shard: Shard, statement: str, parameters: Mapping[str, Any]
+) -> psycopg.AsyncCursor[Any]:
+    """Executes a query of a shard's merchant in one transaction and one round trip with the hold of the shard: it lets
+    go when the query has ended, at the latest after the query's own time limit.
+    """
+    with elsewhere():
+        async with connection.pipeline():
+            await connection.execute(HOLD.format(shard=shard.id))
+            return await connection.execute(shard.statement(statement), parameters, binary=True)
 
 
 @contextmanager

@@ -14,6 +14,9 @@ from uuid import UUID
 
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
+from ledger.postgres.node_reads import NumberedStatements, Reading
+from ledger.postgres.pipeline import Rows
+from ledger.postgres.shards import Shard
 from projections.lists.in_flight import lacks_heads, with_heads
 from projections.lists.pages import OrderQuery, page_body
 from projections.lists.statements import page_statements
@@ -92,3 +95,16 @@ async def read_pages(connection: Connection, keys: Sequence[PageKey]) -> Mapping
 async def _execute(cursor: Any, key: PageKey) -> None:
     (statement,), parameters = page_statements(*key, now=_NEVER)
     await cursor.execute(statement, parameters)
+
+
+def pages_on_shard(numbered: NumberedStatements, shard: Shard, keys: Sequence[PageKey]) -> Reading[PageKey, SharedPage]:
+    """Reads pages of merchants of one shard."""
+    statements = []
+    for key in keys:
+        (statement,), parameters = page_statements(*key, now=_NEVER)
+        statements.append(numbered.statement(shard.statement(statement), parameters))
+
+    def values(results: Sequence[Rows]) -> Mapping[PageKey, SharedPage]:
+        return {key: SharedPage(key, rows) for key, rows in zip(keys, results, strict=True)}
+
+    return statements, values
