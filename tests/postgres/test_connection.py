@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from datetime import UTC
 from functools import partial
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -12,6 +14,7 @@ from psycopg.conninfo import make_conninfo
 from structlog.testing import capture_logs
 from tests.standbys import waiting_backends, without_standby
 
+from ledger.background.inbox.missed import ReadMarks
 from ledger.postgres import connection as connections
 from ledger.postgres import listener, pipeline
 from ledger.postgres.connection import Connection, QueryTimeout, SharedClient, TakesNoWrites, connect, reconnect
@@ -19,6 +22,7 @@ from ledger.postgres.faults import DatabaseUnavailable
 from ledger.postgres.listener import Listener
 from ledger.postgres.silent_servers import has_ended
 from projections.lists.pool import ListPool
+from projections.orders.reconciliation import ReconciliationLog
 
 pytestmark = pytest.mark.anyio
 
@@ -47,6 +51,27 @@ async def test_no_request_fails_because_the_server_ended_an_idle_connection(data
             assert not has_ended(connection), "the answer of a statement under way is no end"
         async with client.turn() as connection:
             assert await (await connection.execute("select 1")).fetchone() == (1,)
+
+
+@pytest.mark.parametrize("kind", [ReadMarks, ReconciliationLog])
+async def test_tasks_that_use_a_client_side_by_side_replace_a_connection_that_was_ended_once(
+    database_url: str, kind: type[ReadMarks | ReconciliationLog]
+) -> None:
+    async with kind(database_url) as client, await connect(database_url, "test") as other:
+
+        async def pids() -> list[int]:
+            query = "select pid from pg_stat_activity where datname = current_database() and application_name = %s"
+            return [pid for (pid,) in await (await other.execute(query, (client._name,))).fetchall()]
+
+        def use() -> Awaitable[object]:
+            if isinstance(client, ReadMarks):
+                return client.read_until(UUID(int=1), "x")
+            return client.caught_up((UUID(int=1), "x"))
+
+        (ended,) = await pids()
+        assert await (await other.execute("select pg_terminate_backend(%s, 5000)", (ended,))).fetchone() == (True,)
+        await asyncio.gather(*[use() for _ in range(8)])
+        assert len(await pids()) == 1
 
 
 async def test_a_connection_opens_after_one_was_closed_while_a_task_waited_for_it(database_url: str) -> None:

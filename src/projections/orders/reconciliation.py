@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from ledger.postgres.connection import DatabaseClient
+from ledger.postgres.connection import SharedClient
 
 _TOPICS: Final = [
     "payment-captured.v1",
@@ -50,7 +50,7 @@ update reconciliation_waiting set next_try_at = current_timestamp + interval '1 
 _CAUGHT_UP: Final = "delete from reconciliation_waiting where merchant_id = %s and account = %s"
 
 
-class ReconciliationLog(DatabaseClient):
+class ReconciliationLog(SharedClient):
     """The log as reconciliation reads it. Every method raises DatabaseUnavailable."""
 
     def __init__(self, url: str) -> None:
@@ -58,35 +58,35 @@ class ReconciliationLog(DatabaseClient):
 
     async def moved(self, since: datetime, until: datetime) -> Sequence[tuple[UUID, UUID]]:
         """Returns the (merchant, order) with captured, refunded or released money recorded in this time."""
-        async with self._connected() as connection:
+        async with self.turn() as connection:
             rows = await connection.execute(_MOVED, (_TOPICS, since, until), binary=True)
             return [(merchant_id, order_id) for merchant_id, order_id in await rows.fetchall()]
 
     async def take_day(self, until: datetime) -> datetime | None:
         """Returns the time since which this caller compares up to `until`; None if less than a day has passed."""
-        async with self._connected() as connection:
+        async with self.turn() as connection:
             parameters = {"until": until, "before": until - timedelta(days=1)}
             row = await (await connection.execute(_TAKE, parameters)).fetchone()
             return None if row is None else row[0]
 
     async def give_back(self, since: datetime, until: datetime) -> None:
         """Gives back a time that `take_day` returned and that was not compared, so that it is taken again."""
-        async with self._connected() as connection:
+        async with self.turn() as connection:
             await connection.execute(_GIVE_BACK, (since, until))
 
     async def put_off(self, account: tuple[UUID | None, str], since: datetime) -> None:
         """Notes since when an account that was not reachable is not compared: it is tried again after an hour."""
-        async with self._connected() as connection:
+        async with self.turn() as connection:
             parameters = {"merchant": account[0] or _SHARED, "account": account[1], "since": since}
             await connection.execute(_PUT_OFF, parameters)
 
     async def take_due(self) -> Sequence[tuple[tuple[UUID | None, str], datetime]]:
         """Takes the accounts that were put off an hour ago, each with the time since which it waits."""
-        async with self._connected() as connection:
+        async with self.turn() as connection:
             rows = await (await connection.execute(_TAKE_DUE)).fetchall()
             return [((None if merchant == _SHARED else merchant, name), since) for merchant, name, since in rows]
 
     async def caught_up(self, account: tuple[UUID | None, str]) -> None:
         """Notes that an account that was put off is compared."""
-        async with self._connected() as connection:
+        async with self.turn() as connection:
             await connection.execute(_CAUGHT_UP, (account[0] or _SHARED, account[1]))

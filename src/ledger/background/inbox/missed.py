@@ -20,7 +20,7 @@ from msgspec import Struct
 from ledger.background.fair_slots import FairSlots
 from ledger.background.periodic import run_periodically
 from ledger.operations.context.ledger import Ledger
-from ledger.postgres.connection import DatabaseClient
+from ledger.postgres.connection import SharedClient
 from ledger.postgres.faults import Fault
 from ledger.processors.accounts import ProcessorAccount
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
@@ -62,7 +62,7 @@ class Fetched(Struct, frozen=True):
     unread: Sequence[tuple[UUID, str]]
 
 
-class ReadMarks(DatabaseClient):
+class ReadMarks(SharedClient):
     """Until when the list of each account was read. Every method raises DatabaseUnavailable."""
 
     def __init__(self, url: str) -> None:
@@ -70,13 +70,13 @@ class ReadMarks(DatabaseClient):
 
     async def read_until(self, merchant_id: UUID, account: str) -> datetime | None:
         """Returns the time (real) up to which the list was read, None if it never was."""
-        async with self._connected() as connection:
+        async with self.turn() as connection:
             row = await (await connection.execute(_READ, (merchant_id, account))).fetchone()
             return None if row is None else row[0]
 
     async def move_on(self, merchant_id: UUID, account: str, until: datetime) -> None:
         """Stores that the list was read up to a time, unless it was read further."""
-        async with self._connected() as connection:
+        async with self.turn() as connection:
             await connection.execute(_MOVE_ON, (merchant_id, account, until))
 
 
