@@ -68,7 +68,7 @@ class LogSealer(DatabaseClient):
 
     def __init__(self, url: str, keys: LogKeys, files: CheckpointFiles, *, every_s: float) -> None:
         super().__init__(url, "ledger-log-sealing")
-        self._transactions = MerchantTransactions(url, "ledger-log-sealing")
+        self._transactions = MerchantTransactions(url, "ledger-log-sealing", opening=self._require_comparison)
         self._keys, self._files, self._every_s = keys, files, every_s
         self._changed: set[UUID] = set()
         self._unwritten: dict[UUID, SignedCheckpoint] = {}
@@ -132,13 +132,19 @@ class LogSealer(DatabaseClient):
             self._may_be_shorter = False
 
     async def _open(self) -> Connection:
+        self._require_comparison()
+        return await super()._open()
+
+    def _require_comparison(self) -> None:
+        """Has the logs compared before anything is sealed on a connection that is about to be opened, also to a node of
+        Citus. Raises DatabaseUnavailable while a round seals.
+        """
         if self._is_sealing:
             raise DatabaseUnavailable("the connection was lost: the next round compares before it seals")
         self._is_compared = False  # the server may be another one, whose log is older
         self._may_be_shorter = True
         self._are_signed_by_keys_of_now = False
         self._day = None  # the commit on the connection before may be done: the next file has all newest checkpoints
-        return await super()._open()
 
     def sample(self) -> None:
         """Sets the metric of the logs that were changed."""
@@ -280,11 +286,12 @@ class LogSealer(DatabaseClient):
         return tree.merchant_id not in changed
 
     async def compare(self) -> None:
-        """Compares the trees with the newest checkpoints outside the database, once for each connection: while their
-        store does not answer, it is tried again. A tree that is smaller, or another one, gets no further checkpoint.
-        Raises a Fault of the database.
+        """Compares the trees with the newest checkpoints outside the database, once for each connection, those to nodes
+        of Citus among them: while their store does not answer, it is tried again. A tree that is smaller, or another
+        one, gets no further checkpoint. Raises a Fault of the database.
         """
-        async with self._connected():
+        async with self._connected() as connection:
+            await self._transactions.connect(connection)
             if self._is_compared:
                 return
         try:

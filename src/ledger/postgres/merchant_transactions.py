@@ -10,7 +10,7 @@ the shard. A column that is named with its table has the table's alias.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any, Final, Self, TypeVar
 from uuid import UUID
@@ -104,11 +104,18 @@ class MerchantTransactions:
     """One task's connections for transactions of one merchant each.
 
     `url` names the database; on Citus, its coordinator. A connection to a node is opened when it is first needed, with
-    these `settings` of the session beside the usual ones. Use it in an `async with` block, or call `stop` at the end.
+    these `settings` of the session beside the usual ones. `opening` is called before each one, and what it raises is
+    raised. Use it in an `async with` block, or call `stop` at the end.
     """
 
-    def __init__(self, url: str, name: str, settings: Mapping[str, str] = _USUAL) -> None:
-        self._url, self._name, self._settings = url, name, settings
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        settings: Mapping[str, str] = _USUAL,
+        opening: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._url, self._name, self._settings, self._opening = url, name, settings, opening
         self._waits_max_s = None if "statement_timeout" in settings else ANSWER_MAX_S
         self._shards: Shards | None = None
         self._is_read = False
@@ -125,6 +132,17 @@ class MerchantTransactions:
         while self._nodes:
             _, node = self._nodes.popitem()
             await node.close()
+
+    async def connect(self, connection: Connection) -> None:
+        """Connects to each node that has a shard, where that is not done: to the server that the node is now. Raises
+        psycopg.Error.
+
+        `connection` is one to the database of `url`, outside a transaction.
+        """
+        self._is_read = False
+        shards = await self._read(connection)
+        for shard in () if shards is None else shards.one_of_each_node():
+            await self._node(shard, connection)
 
     @asynccontextmanager
     async def begin(self, connection: Connection, merchant_id: UUID) -> AsyncIterator[Connection]:
@@ -174,13 +192,18 @@ class MerchantTransactions:
 
     async def _shard_of(self, connection: Connection, merchant_id: UUID) -> Shard | None:
         """Returns a merchant's shard, None if Citus divides nothing."""
+        shards = await self._read(connection)
+        return None if shards is None else shards.of(merchant_id.bytes)
+
+    async def _read(self, connection: Connection) -> Shards | None:
+        """Returns the shards as they were read last, None if Citus divides nothing."""
         if not connection.has_citus:
             return None
         if not self._is_read:
             found = await read_shards(connection, self._url) if await is_divided(connection) else ()
             self._shards = Shards(found) if found else None
             self._is_read = True
-        return None if self._shards is None else self._shards.of(merchant_id.bytes)
+        return self._shards
 
     async def _node(self, shard: Shard, connection: Connection) -> ShardConnection:
         node = self._nodes.get(shard.node)
@@ -188,6 +211,7 @@ class MerchantTransactions:
             await node.close()
             node = None
         if node is None:
+            self._opening()
             node = self._nodes[shard.node] = await self._connected(shard)
         node.shard = shard
         await node.set_isolation_level(connection.isolation_level)

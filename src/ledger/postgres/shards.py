@@ -115,6 +115,10 @@ class Shards:
         """Returns the shard of a merchant."""
         return self._all[bisect_right(self._firsts, hash_of(merchant_id)) - 1]
 
+    def one_of_each_node(self) -> Iterable[Shard]:
+        """Returns a shard of each node that has any."""
+        return {shard.node: shard for shard in self._all}.values()
+
 
 async def is_divided(connection: psycopg.AsyncConnection[Any]) -> bool:
     """Returns whether Citus divides the log of a database. Raises psycopg.Error."""
