@@ -128,7 +128,7 @@ PACKAGES = {
         (DECIDERS,),
     ),
     ("projections.events", "projections.as_of", "projections.histories"): (  # render from the log, as replays do
-        ("projections", "ledger.domain", *STORE, "ledger.journal.reader", "ledger.slices", "msgspec", "psycopg"),
+        ("projections", "ledger.domain", *STORE, "ledger.journal.event_archive", "ledger.journal.reader", "ledger.slices", "msgspec", "psycopg"),
         (DECIDERS,),
     ),
     ("api",): (

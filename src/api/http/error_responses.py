@@ -33,6 +33,7 @@ from ledger.postgres.faults import Fault, ReadModelBehind
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.processors.registry import KeysUnchecked
 from ledger.telemetry.logs import stack_locations
+from projections.events.feed import EventUnreadable
 
 _log = structlog.get_logger()
 
@@ -289,14 +290,29 @@ def error_response(failure: Exception, request_id: str, errors_url: str = ERRORS
         case DataRefused():
             _log_failure(failure, request_id)
             return _refused(invalid("body", "contains a value that cannot be stored"), answered)
+        case EventUnreadable(sequence=number, fault=fault):
+            place = (
+                f"It is shown by event {number} of the feed: read on with afterSequence={number}, or try again later."
+            )
+            return _without(fault, place, answered) or _failed(answered)
+        case FeedBehind(cause=KeyUnavailable() | SealBroken() | ArchiveUnavailable() as fault):
+            return _without(fault, "The feed ends before it. Try again later.", answered) or _failed(answered)
         case _:
-            for kind, (code, message) in _UNAVAILABLE.items():
-                if isinstance(failure, kind):
-                    if code == "DATA_KEY_UNAVAILABLE":
-                        _log.error("record_unopened", reason=type(failure).__name__, request_id=request_id)
-                    return _unavailable(failure, answered.about(code, f"{message} Try again in a moment."))
-            _log_failure(failure, request_id)
-            return _failed(answered)
+            answer = _without(failure, "Try again in a moment.", answered)
+            if answer is None:
+                _log_failure(failure, request_id)
+                return _failed(answered)
+            return answer
+
+
+def _without(failure: Exception, todo: str, answered: Answered) -> ApiResponse | None:
+    """Returns the 503 for what a request needs and does not have, None for another failure."""
+    for kind, (code, message) in _UNAVAILABLE.items():
+        if isinstance(failure, kind):
+            if code == "DATA_KEY_UNAVAILABLE":
+                _log.error("record_unopened", reason=type(failure).__name__, request_id=answered.request_id)
+            return _unavailable(failure, answered.about(code, f"{message} {todo}"))
+    return None
 
 
 def _refused(error: ApiError, answered: Answered) -> ApiResponse:

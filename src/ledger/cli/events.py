@@ -68,7 +68,12 @@ def follow(
         raise CannotRun(f"there is no kind of event {patterns[wrong[0]]!r}: see docs/reference/public-events.md")
 
     async def print_events(ledger: Ledger, settings: Settings) -> None:
-        await _follow(ledger, settings, merchant_id, after, patterns, forward_to=forward_to, ends=once, json=json)
+        from projections.events.feed import EventUnreadable
+
+        try:
+            await _follow(ledger, settings, merchant_id, after, patterns, forward_to=forward_to, ends=once, json=json)
+        except EventUnreadable as unread:
+            raise CannotRun(f"{unread}; the events behind it follow with --after {unread.sequence}") from None
 
     try:
         on_ledger(data_dir, print_events)
@@ -121,8 +126,7 @@ async def _follow(
             except FeedBehind as fault:
                 behind = fault  # what is numbered is printed, and the rest when it is
             query = EventQuery(after=after, limit=_PAGE, kinds=kinds_of(patterns) or None)
-            found = await reader.found(merchant_id, query)
-            rendered = await reader.render(merchant_id, found.events, is_thin=False)
+            found, rendered = await reader.read(merchant_id, query)
             if forwarder is not None:
                 await forwarder.send(found.events, rendered)
             else:

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import httpx
+import psycopg
 import pytest
 from tests.api.bodies import order, paid_order
 from tests.api.isolation.objects import objects_of
@@ -212,11 +213,42 @@ async def test_a_log_that_cannot_be_read_is_answered_as_far_as_it_was_numbered(m
     await merchant.create(order(externalId="two"))
     assert await page(merchant) == before
     stopped = await merchant.get(f"{EVENTS}?afterSequence={before['lastSequence']}")
-    assert (stopped.status_code, stopped.json()["code"]) == (503, "FEED_BEHIND")
+    assert (stopped.status_code, stopped.json()["code"]) == (503, "DATA_KEY_UNAVAILABLE")
+    assert stopped.json()["message"] == "This record cannot be opened. The feed ends before it. Try again later."
     assert (await merchant.get(f"{EVENTS}/{UUID(int=7)}")).status_code == 503
     monkeypatch.setattr(LogReader, "stored_without", read)
     monkeypatch.setattr(Quarantine, "now", lambda _: [])  # its second has passed
     assert kinds(await page(merchant)) == [*kinds(before), "payment_order.created"]
+
+
+UNOPENED = """
+update event set data = overlay(data placing 'B'::bytea from 12 for 1)
+ where merchant_id = %s and stream_id = %s and position('{"sealed":'::bytea in data) = 1
+"""
+
+
+async def test_an_event_whose_record_does_not_open_ends_a_page_and_is_named_behind_it(
+    store: Storefront, merchant: Merchant
+):
+    customers = [{"externalId": f"customer-{n}", "firstName": "Ana", "email": "ana@example.com"} for n in range(5)]
+    ids = [(await merchant.post("/api/customers", customer)).json()["id"] for customer in customers]
+    whole = await page(merchant)
+    assert [event["data"]["id"] for event in whole["data"]] == ids
+    at = 3
+    assert store.settings.database_url is not None
+    with psycopg.connect(store.settings.database_url, autocommit=True) as operator:
+        assert operator.execute(UNOPENED, [merchant.merchant_id, ids[at - 1]]).rowcount > 0
+    before = await page(merchant)
+    assert before == {"data": whole["data"][: at - 1], "lastSequence": at - 1, "hasMore": True}
+    stopped = await merchant.get(f"{EVENTS}?afterSequence={at - 1}")
+    assert (stopped.status_code, stopped.json()["code"]) == (503, "DATA_KEY_UNAVAILABLE")
+    assert stopped.headers["retry-after"]
+    assert f"It is shown by event {at} of the feed: read on with afterSequence={at}" in stopped.json()["message"]
+    behind = await page(merchant, f"afterSequence={at}")
+    assert behind["data"] == whole["data"][at:]
+    for limit in range(1, 6):  # wherever it is on the page
+        some = await page(merchant, f"limit={limit}&afterSequence={at - 3}")
+        assert [each["sequence"] for each in some["data"]] == [at - 2, at - 1][:limit]
 
 
 async def test_after_an_erasure_no_event_has_the_person(store: Storefront, merchant: Merchant):

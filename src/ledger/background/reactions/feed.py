@@ -68,7 +68,7 @@ class Feed:
                 if position >= target:
                     return
                 if self._numbers.is_quarantined(merchant_id):
-                    raise FeedBehind(is_readable=True)
+                    raise FeedBehind(is_readable=True, cause=self._numbers.quarantine.why(merchant_id))
                 if time.monotonic() >= until_s:
                     raise FeedBehind(is_readable=position >= past)
                 had_turn, has_long_past = has_long_past, is_far(target - position)

@@ -12,12 +12,12 @@ class FeedBehind(Fault):
     """The feed does not have all events yet that the merchant's log holds.
 
     `is_readable` is True if it may be read as far as it is: if the log cannot be read on, and after its past has been
-    numbered for the first time.
+    numbered for the first time. `cause` is why the log cannot be read on.
     """
 
-    def __init__(self, *, is_readable: bool) -> None:
+    def __init__(self, *, is_readable: bool, cause: Exception | None = None) -> None:
         super().__init__("the feed does not have all events yet")
-        self.is_readable = is_readable
+        self.is_readable, self.cause = is_readable, cause
 
 
 class EventFeed(Protocol):
