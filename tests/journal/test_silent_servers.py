@@ -8,6 +8,7 @@ import time
 import psycopg
 import pytest
 from campaigns.chaos.proxy import Proxy, proxied
+from psycopg.pq import TransactionStatus
 from structlog.testing import capture_logs
 from tests.citus_server import ON_ONE_SERVER
 from tests.journal.small_log import SEEN, command, fetch, open_log
@@ -78,6 +79,37 @@ async def test_one_statement_without_an_answer_has_all_connections_to_the_silent
         assert [line["connections"] for line in silent] == [5]
         for each in (writer, lists, listener, asking, idle):
             await each.stop()
+
+
+async def test_a_statement_whose_task_is_cancelled_waits_for_no_silent_server(
+    log_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """psycopg asks the server to end the statement, and waits for its answer, for five seconds each."""
+    monkeypatch.setattr(silent_servers, "_CANCEL_MAX_S", 0.1)
+    async with proxied(log_url) as proxy, asyncio.timeout(PATIENCE_S):
+        lists = ListPool(naming(log_url, address_of(proxy.url)))
+        await lists.start()
+        [connection] = of_server(proxy)
+        listing = asyncio.create_task(lists.rows("select pg_sleep(60)", {}))
+        while connection.info.transaction_status != TransactionStatus.ACTIVE:  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.01)
+        listing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await listing
+        assert "query not terminated" not in caplog.text
+        assert not connection.closed, "a server that answers ends the statement"
+        listing = asyncio.create_task(lists.rows("select pg_sleep(60)", {}))
+        while connection.info.transaction_status != TransactionStatus.ACTIVE:  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.01)
+        proxy.flowing.clear()
+        listing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await listing
+        assert connection.closed
+        assert "query cancellation failed: cancellation timeout expired" in caplog.text
+        assert "query not terminated" not in caplog.text, "its answer was waited for"
+        proxy.flowing.set()
+        await lists.stop()
 
 
 async def test_a_commit_that_waits_for_its_standby_makes_no_server_silent(log_url: str) -> None:

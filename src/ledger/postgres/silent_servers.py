@@ -36,6 +36,9 @@ SILENT_S: Final = 11.0
 errors would have arrived.
 """
 
+_CANCEL_MAX_S: Final = 1.0
+"""How long a server may take to accept that a statement is to end, whose task was cancelled."""
+
 _CLOSED_BY_SERVER: Final = getattr(select, "POLLRDHUP", 0)  # of Linux; elsewhere it is POLLHUP
 _OVER: Final = _CLOSED_BY_SERVER | select.POLLHUP | select.POLLERR
 
@@ -96,6 +99,19 @@ class WatchedConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
             abort_connection(self)
         else:
             self.pgconn.finish()
+
+    async def cancel_safe(self, *, timeout: float = _CANCEL_MAX_S) -> None:  # noqa: ASYNC109 - psycopg's signature
+        """Asks the server to end the statement that is under way. psycopg does so when a task is cancelled that waits
+        for a statement, and waits then for the statement's end.
+
+        Breaks the connection if the server does not accept that in time, so that nothing waits. Raises
+        psycopg.OperationalError.
+        """
+        try:
+            await super().cancel_safe(timeout=min(timeout, _CANCEL_MAX_S))
+        except psycopg.OperationalError:
+            abort_connection(self)
+            raise
 
     async def wait(self, gen: PQGen[T], interval: float = WAIT_INTERVAL_S, timeout: float | None = None) -> T:  # noqa: ASYNC109 - psycopg's signature
         try:

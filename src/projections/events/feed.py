@@ -99,8 +99,8 @@ class FeedReader:
         return None if event is None else (await self.render(merchant_id, [event], is_thin=False))[0]
 
     async def _readable(self, merchant_id: UUID, events: Sequence[NumberedEvent], *, is_thin: bool) -> list[bytes]:
-        """Returns the bodies of events, only those up to the one that reaches the bytes of a page, and only those before
-        one that cannot be read. Raises EventUnreadable if that is the first one, and another Fault.
+        """Returns the bodies of events up to the one that reaches the bytes of a page, and of those before one that
+        cannot be read. Raises EventUnreadable if that is the first one, and another Fault.
         """
         try:
             return await self.render(merchant_id, events, is_thin=is_thin, bytes_max=_PAGE_BYTES)
