@@ -203,8 +203,8 @@ class ChargeCall(Call, frozen=True, kw_only=True):
         return decide_outcome(state, command)
 
     async def plan(self, uow: UnitOfWork, events: Sequence[SubscriptionEvent]) -> Plan:
-        """Returns the plan of an outcome. That nothing was sent is recorded only if no other worker has made the payment
-        since it was looked for.
+        """Returns the plan of an outcome. That nothing was sent is recorded only if no other worker has made the
+        payment since it was looked for.
         """
         if not any(isinstance(event, ChargeUnsent) for event in events):
             return await subscription_plan(uow, self.stream_id, events)
