@@ -8,11 +8,13 @@ from ledger.domain.public_events.kinds import KINDS, ResourceType
 _INTRO = """
 A merchant's programs learn of every change by its public events: `GET /v1/events` answers them in the order of the
 merchant's log, under the numbers 1, 2, 3 … ([how to follow them](../how-to/follow-the-feed.md)). The events of the log
-itself are [another page](events.md): they are the service's own, and one command has several.
+itself are [another page](events.md): they are the service's own, and one command has several. A running service shows
+these kinds at `/docs/events`.
 
-- One request is announced as what it came to: a card sale passes AUTHORIZED within one commit, and is
-  `payment_order.created` and `payment.captured`. Each fact about money is one event; all other changes of one resource
-  by one request are one `updated`.
+- A commit is announced as what it came to. A card sale has two: before the call to the processor it is
+  `payment_order.created` and `payment.created`; the answer passes AUTHORIZED and is `payment.captured` and
+  `payment_order.completed`. Each fact about money is one event; all other changes of one resource in one commit are one
+  `updated`.
 - A number, once answered, never changes. `ledger restore` leaves numbers out, and nothing else does.
 - `id` follows from the merchant, the place in the log, the kind and the resource. Compare events by it.
 - `timestamp` is the merchant's clock.

@@ -86,7 +86,7 @@ from api.subscriptions.plans import change as change_plan
 from api.subscriptions.plans import create as create_plan
 from api.subscriptions.plans import list as list_plans
 from api.subscriptions.plans import show as show_plan
-from api.system import docs_page, errors_page, health
+from api.system import docs_page, errors_page, events_page, health
 from api.system.account_messages import AccountMessages
 from api.system.file_links import FileLinks
 from api.system.metrics import METRICS, Metrics
@@ -394,6 +394,7 @@ def system_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
         Route(docs_page.DESCRIPTION, docs_page.description(partial(describe_interface, settings))),
         Route(docs_page.PAGE, docs_page.page()),
         Route(ERRORS_PAGE, errors_page.page(partial(_statuses, settings))),
+        Route(events_page.PATH, events_page.page()),
         Route(docs_page.ASSET, docs_page.asset()),
     ]
 

@@ -70,8 +70,8 @@ order or of a webhook endpoint and in the details of a customer, of a product, o
 Texts for payers, such as `payerMessage`, are in Spanish or English: by the header `Accept-Language`, else in the
 language of the customer's notification preferences.
 
-Every answer other than a 2xx has the same shape; match on its `code`, and see [every code](/docs/errors). HEAD works
-wherever GET does. Another method is answered with 405 and `Allow`, an address without an operation with 404 `NOT_FOUND`.
+What happens is announced by events, in a feed and to webhook endpoints: [every kind](/docs/events). Every answer other
+than a 2xx has the same shape; match on its `code`, and see [every code](/docs/errors). HEAD works wherever GET does. Another method is answered with 405 and `Allow`, an address without an operation with 404 `NOT_FOUND`.
 """
 
 

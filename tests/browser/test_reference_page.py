@@ -105,7 +105,7 @@ async def test_the_page_is_dark_where_the_browser_prefers_dark(reference: Opened
 
 async def test_no_error_code_breaks_within_a_word_on_a_phone(browser: Browser, address: str):
     page = await browser.new_page(viewport={"width": 360, "height": 740})
-    for path in ("/", "/docs/errors"):
+    for path in ("/", "/docs/events", "/docs/errors"):
         await page.goto(f"{address}{path}")
         assert await broken_words(page) == []
         assert await page.evaluate("document.documentElement.scrollWidth") <= 360

@@ -100,6 +100,7 @@ Programs of merchants call it over HTTP with an API key in the header <code>x-ap
 <ul>
 <li><a href="/docs">/docs</a> shows every operation, with examples to try.</li>
 <li><a href="/docs/errors">/docs/errors</a> lists every error code, with its cause.</li>
+<li><a href="/docs/events">/docs/events</a> lists every kind of event, of the feed and of webhooks.</li>
 <li><a href="/openapi.json">/openapi.json</a> describes the same for programs (OpenAPI 3.1).</li>
 <li><a href="/health/ready">/health/ready</a> reports whether the service is ready.</li>
 </ul>

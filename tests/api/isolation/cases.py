@@ -328,5 +328,6 @@ WITHOUT_A_MERCHANT: Final[Mapping[str, str]] = {
     "/": "no data of a merchant",
     "/docs": "no data of a merchant",
     "/docs/errors": "no data of a merchant",
+    "/docs/events": "no data of a merchant",
     "/docs/{name}": "no data of a merchant",
 }
