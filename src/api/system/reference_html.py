@@ -30,6 +30,7 @@ code { overflow-wrap: break-word; }
   table, tbody, tr, td { display: block; }
   tr { padding: .5rem 0; border-bottom: 1px solid #8888; }
   td { padding: 0; border: 0; }
+  td:empty { display: none; }
   td::before { content: attr(data-column) " "; opacity: .7; }
 }
 </style>

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from ledger.domain.customers.state import Customer
+from ledger.domain.invoices.self_invoicing import PAYER_REQUEST
 from ledger.domain.money import ZERO, shortest
 from ledger.domain.orders.state import Order
 from ledger.domain.subscriptions.state import InvoiceStatus, Subscription
@@ -18,9 +19,12 @@ from projections.formats import Moment, moment
 from projections.histories.sentences import sentence
 from projections.histories.steps import Step
 
-ActorType = Literal["API_KEY", "WORKER", "PROCESSOR", "OPERATOR"]
+ActorType = Literal["API_KEY", "WORKER", "PROCESSOR", "OPERATOR", "PAYER"]
 _MESSAGE: Final = "message"
 """What the log has as the request of an event that a processor's message caused."""
+
+_PAYERS: Final = (PAYER_REQUEST, "req-")
+"""How the requests of payers begin. Those of earlier releases are the ids that the service made."""
 
 _Amount = Annotated[Decimal | UnsetType, Meta(description="In minor units (cents). Absent for a customer.")]
 
@@ -32,7 +36,8 @@ class ActorDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False)
         ActorType,
         Meta(
             description="API_KEY: a request with this key. WORKER: the service itself, for what had become due. "
-            "PROCESSOR: a message of a payment processor. OPERATOR: a command of the installation's operator."
+            "PROCESSOR: a message of a payment processor. OPERATOR: a command of the installation's operator. PAYER: a "
+            "form of the order's payer."
         ),
     ]
     key_id: Annotated[UUID | None, Meta(description="The API key; null for another actor.")] = None
@@ -73,7 +78,8 @@ class HistoryEventDocument(Struct, frozen=True, kw_only=True, rename="camel", gc
     ]
     actor: ActorDocument
     request_id: Annotated[
-        str | None, Meta(description="The `x-request-id` of the request; null for another actor than an API key.")
+        str | None,
+        Meta(description="The `x-request-id` of the request of an API key or a payer; null for another actor."),
     ]
     causation: Annotated[UUID | None, Meta(description="What led to it: an earlier command, a payment or a document.")]
     event: Annotated[
@@ -135,12 +141,19 @@ def event_document(step: Step, key_names: Mapping[UUID, str | None], sealed_to: 
         topic=recorded.topic,
         sentence=sentence(recorded.topic, recorded.event, step.state),
         actor=_actor(context, key_names),
-        request_id=context.get("request") if "actor" in context else None,
+        request_id=_request_id(context),
         causation=None if causation is None else UUID(causation),
         event=Raw(msgspec.json.encode(recorded.event)),
         state=state_document(step.state),
         sealed=recorded.position <= sealed_to,
     )
+
+
+def _request_id(context: Mapping[str, Any]) -> str | None:
+    request: str | None = context.get("request")
+    if "actor" in context:
+        return request
+    return request.removeprefix(PAYER_REQUEST) if request is not None and request.startswith(_PAYERS) else None
 
 
 def _actor(context: Mapping[str, Any], key_names: Mapping[UUID, str | None]) -> ActorDocument:
@@ -150,7 +163,10 @@ def _actor(context: Mapping[str, Any], key_names: Mapping[UUID, str | None]) -> 
         key_id = UUID(key)
         return ActorDocument(type="API_KEY", key_id=key_id, name=key_names.get(key_id))
     request = context.get("request")
-    return ActorDocument(type="PROCESSOR") if request == _MESSAGE else ActorDocument(type="WORKER", name=request)
+    if request == _MESSAGE:
+        return ActorDocument(type="PROCESSOR")
+    is_payer = request is not None and request.startswith(_PAYERS)
+    return ActorDocument(type="PAYER") if is_payer else ActorDocument(type="WORKER", name=request)
 
 
 def state_document(state: Order | Customer | Subscription) -> HistoryStateDocument:

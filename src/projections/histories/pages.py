@@ -20,7 +20,13 @@ from projections.formats import for_people
 from projections.histories.documents import ActorDocument, HistoryEventDocument, HistoryPagination, HistoryStateDocument
 from projections.histories.explanations import Explanation, Move, Value
 
-_ACTORS: Final = {"API_KEY": "API key", "WORKER": "Service", "PROCESSOR": "Processor", "OPERATOR": "Operator"}
+_ACTORS: Final = {
+    "API_KEY": "API key",
+    "WORKER": "Service",
+    "PROCESSOR": "Processor",
+    "OPERATOR": "Operator",
+    "PAYER": "Payer",
+}
 _PARTS: Final = {
     "due": "Service, when it was due",
     "forgetting": "Service, by an erasure",

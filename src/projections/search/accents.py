@@ -40,14 +40,14 @@ def _parts(folded: str) -> Iterator[str]:
 def _bases() -> Iterator[tuple[str, str]]:
     """Yields each letter that a folded text can have with marks, and the letter of ASCII that it is without them."""
     for block in _LATIN:
-        for letter in {chr(code).casefold() for code in block}:
+        for letter in dict.fromkeys(chr(code).casefold() for code in block):
             base, *marks = list(unicodedata.normalize("NFD", letter))
             if len(letter) == 1 and marks and base.isascii() and all(map(unicodedata.combining, marks)):
                 yield letter, base
 
 
 def _forms(bases: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for base in {*bases.values()}:
+    for base in dict.fromkeys(bases.values()):
         yield base, f"[{base}{''.join(sorted(each for each, of in bases.items() if of == base))}]{_MARKS}"
 
 

@@ -222,6 +222,7 @@ async def test_a_long_history_is_read_in_parts_and_answered_the_same(
         (ActorDocument(type="OPERATOR", name="eva <e@x>"), "Operator: eva &lt;e@x&gt;"),
         (ActorDocument(type="API_KEY", key_id=UUID(int=0xABCDEF), name="Shop"), "API key: Shop"),
         (ActorDocument(type="PROCESSOR"), "Processor"),
+        (ActorDocument(type="PAYER"), "Payer"),
     ],
 )
 def test_a_page_names_who_caused_an_event(actor: ActorDocument, text: str):

@@ -87,6 +87,16 @@ async def test_a_payer_requests_an_invoice_once(merchant: Merchant) -> None:
     assert (refused.status_code, refused.json()["code"]) == (409, "SELF_INVOICE_UNAVAILABLE")
 
 
+async def test_what_a_payer_requests_is_recorded_as_the_payers(merchant: Merchant) -> None:
+    order_id, page = await paid(merchant, "by-payer-1")
+    answer = await send(merchant, page, FISCAL, **{"x-request-id": "message"})  # that of a processor's messages
+    assert answer.status_code == 200
+    events = (await merchant.get(f"{ORDERS}/{order_id}/events")).json()["data"]
+    actors = {event["topic"]: (event["actor"]["type"], event["requestId"]) for event in events}
+    assert actors["order-created.v1"][0] == "API_KEY"
+    assert actors["stamping-requested.v1"] == ("PAYER", "message")
+
+
 async def test_two_tabs_give_one_invoice(merchant: Merchant) -> None:
     order_id, page = await paid(merchant, "tabs-1")
     answers = await asyncio.gather(*(send(merchant, page, FISCAL) for _ in range(3)))

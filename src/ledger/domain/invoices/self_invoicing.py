@@ -18,6 +18,8 @@ from ledger.domain.rejections import SelfInvoiceUnavailable
 from ledger.py311_speedups import fast_members
 
 _MONTHS: Final = 12
+PAYER_REQUEST: Final = "payer:"
+"""How the log names the request of a payer, before its id, which may be the payer's own text."""
 
 
 @fast_members

@@ -11,6 +11,7 @@ from uuid import UUID
 from ledger.domain.fiscal_data import FiscalData
 from ledger.domain.invoices.commands import StampRequest
 from ledger.domain.invoices.self_invoicing import (
+    PAYER_REQUEST,
     SelfInvoiceState,
     require_open,
     self_invoice_ends_at,
@@ -72,7 +73,7 @@ async def self_invoice(ledger: Ledger, linked: LinkedOrder, receiver: FiscalData
     invoice pending. Raises what stamping raises except ProviderUnavailable; SelfInvoiceUnavailable if the order takes
     no such request.
     """
-    actor = Actor(merchant_id=linked.merchant_id, request_id=request_id)
+    actor = Actor(merchant_id=linked.merchant_id, request_id=f"{PAYER_REQUEST}{request_id}")
     request = StampInput(stamp=StampRequest(), fiscal=receiver, exchange_rate=None)
     order_id = linked.order_id
 
