@@ -517,6 +517,28 @@ async def test_the_bodies_of_the_first_events_are_kept_if_they_are_large(
     assert asked[2] == wanted, "thin bodies are others"
 
 
+async def test_a_body_that_took_long_to_read_is_made_again_although_others_before_it_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rendered_module, "FRESH_S", 3600.0)
+    made: list[bytes] = []
+
+    class Source:
+        async def render(self, _: UUID, events: Sequence[Any], **__: Any) -> list[bytes]:
+            made.extend(b"%d" % len(made) * (len(made) + 1) for _ in events)
+            return made[-len(events) :]
+
+    merchant_id, early, late = uuid4(), SimpleNamespace(id=uuid4()), SimpleNamespace(id=uuid4())
+    bodies = RenderedBodies(Source())  # type: ignore[arg-type]
+    await bodies.of(merchant_id, [early], is_thin=False)  # type: ignore[list-item]
+    with monkeypatch.context() as slow:
+        slow.setattr(rendered_module, "READ_MAX_S", 0.0)
+        await bodies.of(merchant_id, [late], is_thin=False)  # type: ignore[list-item]
+    found = await bodies.of(merchant_id, [early, late], is_thin=False)  # type: ignore[list-item]
+    assert [each and each.content for each in found] == [b"0", b"222"]
+    assert bodies._size == len(b"0") + len(b"222")
+
+
 async def test_leases_are_renewed_while_many_deliveries_are_skipped(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,7 +78,8 @@ class RenderedBodies:
     async def _of(self, merchant_id: UUID, events: Sequence[FeedEvent], *, is_thin: bool) -> list[Body | None]:
         self._drop_old()
         keys = [(event.id.int, is_thin) for event in events]
-        found = [self._bodies.get(key) for key in keys]
+        # One that was read for long is old before others that were kept before it.
+        found = [body if (body := self._bodies.get(key)) is not None and body.is_fresh else None for key in keys]
         missing = [n for n, body in enumerate(found) if body is None]
         if missing:
             read_s = time.monotonic()
@@ -88,8 +89,8 @@ class RenderedBodies:
             until_s = fresh_until(read_s)
             for n, content in zip(missing, contents, strict=False):  # the others are asked for again
                 found[n] = body = Body(content, until_s)
-                if keys[n] not in self._bodies:  # an event may be wanted twice: it is new, and repeated
-                    self._size += len(content)
+                replaced = self._bodies.pop(keys[n], None)  # also of an event that is wanted twice: new, and repeated
+                self._size += len(content) - (0 if replaced is None else len(replaced.content))
                 self._bodies[keys[n]] = body
         return found
 
