@@ -48,7 +48,7 @@ select q.n, c.stream_id, e.version, e.topic, e.data
   from unnest(%s::int4[], %s::uuid[], %s::int4[], %s::text[]) as q(n, merchant_id, kind, key)
   join claim c on (c.merchant_id, c.kind, c.key) = (q.merchant_id, q.kind, q.key)
  cross join lateral (select version, topic, data from event
-                      where merchant_id = c.merchant_id and stream_id = c.stream_id
+                      where merchant_id = q.merchant_id and stream_id = c.stream_id
                       order by version desc limit 1) e
 """
 
@@ -60,12 +60,12 @@ select position, stream_id, version, recorded_at, command_id, topic, data, conte
 
 # The events of some topics as reactions need them: between two positions of each of several logs.
 _STRETCHES: Final = """
-select k.n, e.position, e.stream_id, e.version, e.topic, e.data
-  from unnest(%s::int4[], %s::uuid[], %s::int8[], %s::int8[]) as k(n, m, after, until)
+select q.n, e.position, e.stream_id, e.version, e.topic, e.data
+  from unnest(%s::int4[], %s::uuid[], %s::int8[], %s::int8[]) as q(n, merchant_id, after, until)
  cross join lateral (select position, stream_id, version, topic, data from event
-                      where merchant_id = k.m and position > k.after and position <= k.until
+                      where merchant_id = q.merchant_id and position > q.after and position <= q.until
                         and topic = any(%s::text[]) order by position) e
- order by k.n, e.position
+ order by q.n, e.position
 """
 
 # All events between two positions of a merchant's log, with everything that is stored of each.
@@ -288,19 +288,24 @@ class LogReader:
 
         Nothing is decoded, or read from a file. `opened` does, so that an unreadable event fails alone.
         """
-        merchants, after, until = zip(*ranges, strict=True)
-        rows = await connection.cursor(binary=True).execute(
+        merchants = [merchant_id.bytes for merchant_id, *_ in ranges]
+        of_topics = ENCODE_ARRAY["text"]([topic.encode() for topic in topics])
+        rows, faults = await rows_of_merchants(
+            connection,
             _STRETCHES,
-            (
-                ENCODE_ARRAY["int4"](range(len(ranges))),
-                ENCODE_ARRAY["uuid"]([merchant_id.bytes for merchant_id in merchants]),
-                ENCODE_ARRAY["int8"](after),
-                ENCODE_ARRAY["int8"](until),
-                ENCODE_ARRAY["text"]([topic.encode() for topic in topics]),
+            merchants,
+            lambda numbers: (
+                ENCODE_ARRAY["int4"](numbers),
+                ENCODE_ARRAY["uuid"]([merchants[n] for n in numbers]),
+                ENCODE_ARRAY["int8"]([ranges[n][1] for n in numbers]),
+                ENCODE_ARRAY["int8"]([ranges[n][2] for n in numbers]),
+                of_topics,
             ),
         )
+        for fault in faults.values():
+            raise fault
         found: list[list[StoredEvent]] = [[] for _ in ranges]
-        for n, position, stream_id, version, topic, data in await rows.fetchall():
+        for n, position, stream_id, version, topic, data in rows:
             found[n].append((position, stream_id, version, topic, data))
         return found
 

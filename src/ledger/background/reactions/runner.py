@@ -12,23 +12,26 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 import psycopg
 import structlog
 from procrastinate.exceptions import ConnectorException
+from psycopg.pq import TransactionStatus
 
 from ledger.background.periodic import pause
 from ledger.background.reactions.dispatcher import Dispatcher
-from ledger.background.reactions.numbering import EventNumbers
+from ledger.background.reactions.numbering import EventNumbers, Standing
 from ledger.background.scheduler import timers
 from ledger.background.scheduler.failed_jobs import resume_given_up
 from ledger.background.scheduler.jobs import Jobs, use_jobs_schema
 from ledger.journal.commit.notifier import CHANNEL, merchants_in
 from ledger.postgres.connection import Connection, connect_unless_one_waits
-from ledger.postgres.faults import Fault
+from ledger.postgres.faults import UNAVAILABLE, Fault
 from ledger.telemetry.metrics import DUE_TIMES
+
+T = TypeVar("T")
 
 _log = structlog.get_logger()
 
@@ -58,6 +61,12 @@ _PROGRESS: Final = "update reaction_progress set as_of = greatest(as_of, %s)"
 _ASYNCHRONOUS_COMMIT: Final = "set synchronous_commit = off"
 
 
+_PARTS: Final[tuple[Callable[[Standing], Sequence[UUID]], ...]] = (
+    lambda each: each.near,
+    lambda each: each.far,
+    lambda each: each.others,
+)
+
 OnNumbered = Callable[[Collection[UUID]], None]
 """Is called with merchants whose new events have numbers now, whichever process gave them."""
 
@@ -72,6 +81,28 @@ def rest_of_round(took_s: float) -> float:
     `_REST_S`.
     """
     return min(max(_NUMBERING_REST_S, _NUMBERING_REST_OF_ROUND * took_s), _REST_S)
+
+
+async def _found(connection: Connection, look: Callable[[], Awaitable[T]]) -> T | None:
+    """Returns what a look finds, None if a node of Citus does not answer: the merchants of the others go on."""
+    try:
+        return await look()
+    except (*UNAVAILABLE, Fault) as fault:
+        idle = connection.info.transaction_status == TransactionStatus.IDLE
+        if not connection.has_citus or connection.closed or not idle:
+            raise
+        _log.warning("reactions_wait", of="merchants of a node", reason=type(fault).__name__)
+        return None
+
+
+async def _done(connection: Connection, work: Callable[[], Awaitable[object]]) -> bool:
+    """Does work. Returns False if a node of Citus does not answer."""
+
+    async def do() -> bool:
+        await work()
+        return True
+
+    return bool(await _found(connection, do))
 
 
 class ReactionRunner:
@@ -152,13 +183,23 @@ class ReactionRunner:
                 row = await (await connection.execute(_NOW)).fetchone()
                 assert row is not None, "a select without from has one row"
                 everywhere_at = time.monotonic() + _LOOK_EVERYWHERE_S
-                if await self._dispatcher.sweep(connection):
-                    await connection.execute(_PROGRESS, row)
+                if not await _done(connection, partial(self._dispatch_all, connection, row)):
+                    await self._dispatch_grown(connection, sorted(grown))
             elif grown:
-                await self._dispatcher.sweep(connection, sorted(grown))
+                await self._dispatch_grown(connection, sorted(grown))
                 await pause(stop, min(_REST_S, everywhere_at - time.monotonic()))
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), max(0.0, everywhere_at - time.monotonic()))
+
+    async def _dispatch_all(self, connection: Connection, now: tuple[Any, ...]) -> None:
+        if await self._dispatcher.sweep(connection):
+            await connection.execute(_PROGRESS, now)
+
+    async def _dispatch_grown(self, connection: Connection, grown: Sequence[UUID]) -> None:
+        """Dispatches new events of these merchants: of each one apart, if a node of Citus does not answer."""
+        if grown and not await _done(connection, partial(self._dispatcher.sweep, connection, grown)):
+            for merchant_id in grown:
+                await _done(connection, partial(self._dispatcher.sweep, connection, [merchant_id]))
 
     async def _number(self, numbers: EventNumbers, connection: Connection, stop: asyncio.Event) -> None:
         """Numbers public events, on a connection of its own: a long past delays no reaction.
@@ -176,10 +217,10 @@ class ReactionRunner:
             looked_at = grown.union(growing)
             if began_s >= everywhere_at:
                 everywhere_at = began_s + _LOOK_EVERYWHERE_S
-                looked_at.update(await numbers.behind(connection))
+                looked_at.update(await _found(connection, partial(numbers.behind, connection)) or ())
             growing = ()
             if looked_at := looked_at.difference(far):
-                standing = await numbers.among(connection, sorted(looked_at))
+                standing = await self._among(numbers, connection, sorted(looked_at))
                 if numbered := grown.intersection(standing.others):
                     self._on_numbered(numbered)
                 await self._number_all(numbers, connection, standing.near)
@@ -194,6 +235,18 @@ class ReactionRunner:
             else:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._wake_numbering.wait(), max(0.0, everywhere_at - time.monotonic()))
+
+    async def _among(self, numbers: EventNumbers, connection: Connection, merchants: Sequence[UUID]) -> Standing:
+        """Returns how far merchants are. If a node of Citus does not answer, each one is asked for apart, and those of
+        that node are left out.
+        """
+        standing = await _found(connection, partial(numbers.among, connection, merchants))
+        if standing is not None:
+            return standing
+        apart = [await _found(connection, partial(numbers.among, connection, [each])) for each in merchants]
+        found = [each for each in apart if each is not None]
+        near, far, others = ([one for each in found for one in part(each)] for part in _PARTS)
+        return Standing(near, far, others)
 
     async def _number_far(self, numbers: EventNumbers, connection: Connection, far: deque[UUID]) -> list[UUID]:
         """Numbers slices of these merchants' logs in turn, for `_FAR_S`. Removes and returns those with no more."""
@@ -211,7 +264,7 @@ class ReactionRunner:
         """Numbers a slice of each of these merchants' logs. Returns whether one went on behind it."""
         goes_on = False
         for merchant_id in behind:
-            goes_on |= await numbers.advance(connection, merchant_id)
+            goes_on |= await _found(connection, partial(numbers.advance, connection, merchant_id)) or False
             self._on_numbered([merchant_id])  # at once: no merchant waits for the others
         return goes_on
 
