@@ -117,10 +117,14 @@ def security_code_in(field: str) -> ApiError:
     return ApiError(400, code, f"{field} {message}.", errors=(FieldError(field, message, code),))
 
 
-def no_such_operation(*, has_slash_too_many: bool = False) -> ApiError:
-    """Returns the 404 for an address without an operation, also if it is that of one but for a slash at its end."""
-    advice = "leave out the slash at its end" if has_slash_too_many else "check the path. /docs shows them all"
-    return ApiError(404, "NOT_FOUND", f"There is no operation at this address: {advice}.")
+def no_such_operation(*, has_slash_too_many: bool = False, meant: str | None = None) -> ApiError:
+    """Returns the 404 for an address without an operation, also if it is that of one but for a slash at its end, or for
+    what makes it the path `meant`.
+    """
+    advice = "leave out the slash at its end." if has_slash_too_many else "check the path. /docs shows them all."
+    if meant is not None:
+        advice = f"did you mean {meant}?"
+    return ApiError(404, "NOT_FOUND", f"There is no operation at this address: {advice}")
 
 
 def order_not_found() -> Rejected:

@@ -5,7 +5,7 @@ Check in the contract's order (N72): key, merchant, rate, and only then the body
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -21,6 +21,7 @@ from api.decoding.unknown_names import (
     READ_ONLY_SENT,
     UnknownFieldPolicy,
     ignored_header,
+    known_name,
     spelling_of,
     warn_of_unchanged,
 )
@@ -42,6 +43,8 @@ EVENTS: Final = api_keys.Scope.EVENTS_READ
 WEBHOOKS: Final = api_keys.Scope.WEBHOOKS
 AUDIT: Final = api_keys.Scope.AUDIT
 
+_COMPARED_PATH_MAX: Final = 200
+"""Longer paths are no operation's with a slip."""
 _WHOLE: Final = frozenset({"PUT"})
 """The methods whose body may be what was read before. That of PATCH has what is to be changed and nothing else."""
 _MOVES: Final = frozenset({WRITE, SUBSCRIPTIONS, api_keys.Scope.FISCAL})
@@ -143,6 +146,36 @@ class Endpoint:
         await request.respond(response, send)
 
 
+def path_meant(path: str, operations: Iterable[str]) -> str | None:
+    """Returns the path of an operation that an unknown one is meant to be, with the names of its parameters; None if
+    there is none. The two differ in the prefix, the first segment, or in the letters of one other segment, as
+    `known_name` compares names.
+    """
+    sent = path.strip("/").split("/")
+    if len(path) > _COMPARED_PATH_MAX:
+        return None
+    return next((each for each in operations if _is_alike(sent, each.strip("/").split("/"))), None)
+
+
+def _is_alike(sent: Sequence[str], known: Sequence[str]) -> bool:
+    if len(sent) == len(known) - 1:  # without the prefix
+        return _differing(sent, known[1:]) == []
+    if len(sent) != len(known):
+        return False
+    match _differing(sent, known):
+        case [0] if len(known) > 1:  # with another prefix
+            return True
+        case [at]:
+            return known_name(sent[at], [known[at]]) is not None
+        case _:
+            return False
+
+
+def _differing(sent: Sequence[str], known: Sequence[str]) -> list[int]:
+    """Returns the places at which two paths of as many segments differ. A parameter is like any text."""
+    return [at for at, (one, other) in enumerate(zip(sent, known, strict=True)) if other[:1] != "{" and one != other]
+
+
 class RouteTable(Router):
     """The routes of the service. One without parameters is found by its path, one with parameters by the first match.
 
@@ -154,6 +187,7 @@ class RouteTable(Router):
         super().__init__(routes, **options)
         self._exact = {route.path: route for route in routes if not route.param_convertors}
         self._patterns = [(route.path_regex.match, route) for route in routes if route.param_convertors]
+        self._operations = [route.path for route in routes if isinstance(route.endpoint, Endpoint)]
 
     def find(self, scope: Scope) -> ASGIApp:
         """Returns what answers the request, whose scope gets its route and the parameters of its path. Raises ApiError
@@ -168,7 +202,9 @@ class RouteTable(Router):
             if found := match(path):
                 scope["route"], scope["path_params"] = candidate, found.groupdict()
                 return candidate.app
-        raise no_such_operation(has_slash_too_many=path.endswith("/") and self._has(path.rstrip("/")))
+        if path.endswith("/") and self._has(path.rstrip("/")):
+            raise no_such_operation(has_slash_too_many=True)
+        raise no_such_operation(meant=path_meant(path, self._operations))
 
     def _has(self, path: str) -> bool:
         return path in self._exact or any(match(path) for match, _ in self._patterns)

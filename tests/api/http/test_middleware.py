@@ -89,6 +89,30 @@ async def test_an_unknown_address_is_a_404_even_without_a_key(store: Storefront)
         assert ("leave out the slash at its end" in answer.json()["message"]) is only_a_slash
 
 
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("/v1/events", "/api/v1/events"),
+        ("/v2/payment-orders/PO-1/refunds", "/api/v2/payment-orders/{id}/refunds"),
+        ("/api/products", "/lps/products"),
+        ("/api/v2/payment-order", "/api/v2/payment-orders"),
+        ("/api/v2/PaymentOrders/x", "/api/v2/payment-orders/{id}"),
+        ("/api/v2/payment-orders/x/refnud", "/api/v2/payment-orders/{id}/refund"),
+        ("/api/V1/summary/", "/api/v1/summary"),
+        ("/api/v3/summary", None),
+        ("/api/v1", None),
+        ("/api/v1/nothing", None),
+        (f"/v1/events/{'x' * 300}", None),
+    ],
+)
+async def test_an_unknown_address_is_answered_with_the_one_that_is_meant(
+    store: Storefront, path: str, meant: str | None
+):
+    message = (await store.client.get(path)).json()["message"]
+    end = "check the path. /docs shows them all." if meant is None else f"did you mean {meant}?"
+    assert message == f"There is no operation at this address: {end}"
+
+
 async def test_a_method_that_a_path_does_not_have_is_a_405(store: Storefront, merchant: Merchant):
     for method, path, allow in (
         ("DELETE", ORDERS, "GET, HEAD, POST"),
