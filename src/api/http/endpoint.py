@@ -5,6 +5,7 @@ Check in the contract's order (N72): key, merchant, rate, and only then the body
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -45,6 +46,7 @@ AUDIT: Final = api_keys.Scope.AUDIT
 
 _COMPARED_PATH_MAX: Final = 200
 """Longer paths are no operation's with a slip."""
+_VERSION: Final = re.compile(r"v[0-9]", re.ASCII)
 _WHOLE: Final = frozenset({"PUT"})
 """The methods whose body may be what was read before. That of PATCH has what is to be changed and nothing else."""
 _MOVES: Final = frozenset({WRITE, SUBSCRIPTIONS, api_keys.Scope.FISCAL})
@@ -148,8 +150,8 @@ class Endpoint:
 
 def path_meant(path: str, operations: Iterable[str]) -> str | None:
     """Returns the path of an operation that an unknown one is meant to be, with the names of its parameters; None if
-    there is none. The two differ in the prefix, the first segment, or in the letters of one other segment, as
-    `known_name` compares names.
+    there is none. The two differ in the prefix, the first segment, or in the version, or in the letters of one other
+    segment, as `known_name` compares names.
     """
     sent = path.strip("/").split("/")
     if len(path) > _COMPARED_PATH_MAX:
@@ -166,7 +168,8 @@ def _is_alike(sent: Sequence[str], known: Sequence[str]) -> bool:
         case [0] if len(known) > 1:  # with another prefix
             return True
         case [at]:
-            return known_name(sent[at], [known[at]]) is not None
+            is_version = _VERSION.fullmatch(sent[at]) and _VERSION.fullmatch(known[at])
+            return bool(is_version) or known_name(sent[at], [known[at]]) is not None
         case _:
             return False
 

@@ -112,10 +112,13 @@ async def test_texts_about_unreadable_bodies_say_what_to_do(
 
 
 async def test_an_address_without_an_operation_leads_to_the_reference(merchant: Merchant):
-    for path in ("/api/v1/payment-orders", "/v2/payment-orders"):
-        assert (await merchant.get(path)).json()["message"] == (
-            "There is no operation at this address: check the path. /docs shows them all."
-        )
+    for path, advice in (
+        ("/api/v1/orders", "check the path. /docs shows them all."),
+        ("/api/v1/payment-orders", "did you mean /api/v2/payment-orders?"),
+        ("/v2/payment-orders", "did you mean /api/v2/payment-orders?"),
+    ):
+        message = (await merchant.get(path)).json()["message"]
+        assert message == f"There is no operation at this address: {advice}"
 
 
 async def test_disputed_money_is_not_refundable(merchant: Merchant):
