@@ -61,6 +61,7 @@ async def move_shards(moves: int, trial: Trial) -> Sequence[Move]:
     for way in islice(cycle(WAYS), moves):
         await asyncio.sleep(_BEFORE_S)
         before, began = await trial.places(), time.monotonic()
+        usual = {each: trial.longest_pause([each], began - _BEFORE_S, began) for each in trial.merchants}
         if way == "rebalancer":
             await asyncio.to_thread(fetch, trial.url, _START)
             await asyncio.to_thread(fetch, trial.url, _WAIT)
@@ -77,7 +78,7 @@ async def move_shards(moves: int, trial: Trial) -> Sequence[Move]:
                 merchants=len(moved),
                 took_s=ended - began,
                 paused_s=trial.longest_pause(moved, began, ended),
-                before_s=trial.longest_pause(moved, began - _BEFORE_S, began),
+                before_s=max((usual[merchant] for merchant in moved), default=0.0),
                 others_s=trial.longest_pause(set(trial.merchants) - moved, began, ended),
             )
         )
