@@ -59,10 +59,11 @@ async def explain(deps: Dependencies, request: ApiRequest) -> ApiResponse:
 
 
 def _field(given: Mapping[str, str]) -> str:
-    field = given.get("field")
-    if field is None:
+    text = given.get("field")
+    if text is None:
         raise required("field")
-    if field not in EXPLAINED:
+    field = next((each for each in EXPLAINED if each.lower() == text.lower()), None)
+    if field is None:
         raise invalid("field", f"must be one of {', '.join(EXPLAINED)}")
     return field
 

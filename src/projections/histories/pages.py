@@ -216,6 +216,7 @@ body { font: 14px/1.5 system-ui, sans-serif; margin: 2rem; color: #1c2129; }
 h1 { font-size: 1.5rem; overflow-wrap: anywhere; }
 .value { font-size: 2rem; font-weight: 600; margin: 1rem 0 0; font-variant-numeric: tabular-nums;
          overflow-wrap: anywhere; }
+.value + table { margin-top: 1rem; }
 h2, h3 { font-size: 1.1rem; margin: 1.5rem 0 .5rem; break-after: avoid; }
 .note { color: #4d5a66; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 0; text-align: left; }

@@ -90,6 +90,8 @@ async def test_an_explanation_is_of_a_time_and_has_a_page(merchant: Merchant):
     asked = {"field": "amountPending", "asOf": moment(before)}
     then = (await merchant.client.get(f"{one}/explain", params=asked, headers=merchant.key)).json()
     assert (then["value"], (await shown(merchant, f"{one}/explain?field=amountPending"))["value"]) == (0, 5000)
+    in_small_letters = await shown(merchant, f"{one}/explain?field=amountpending")
+    assert (in_small_letters["field"], in_small_letters["value"]) == ("amountPending", 5000)
     for field in EXPLAINED:
         answer = await merchant.get(f"{one}/explain?field={field}", accept="text/html")
         assert answer.headers["content-type"] == "text/html; charset=utf-8"
