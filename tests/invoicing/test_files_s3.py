@@ -3,6 +3,8 @@
 import asyncio
 import os
 import socket
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -12,6 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 from tests.invoicing.s3_server import BUCKET, SECRET, s3
 from tests.metric_values import metric_value
+from tests.service.trees import environment
 
 from ledger import write_once_store
 from ledger.doctor import examine
@@ -133,3 +136,41 @@ def test_the_doctor_reads_from_the_store(s3, tmp_path):
     assert findings["files"] == ("ok", f"s3://{BUCKET}/tax answers")
     missing = {each.check: each for each in examine(environ | {"LEDGER_FILES_URL": "s3://other"})}["files"]
     assert (missing.state, "NoSuchBucket" in missing.text) == ("fail", True)
+
+
+_IN_VAIN = """
+import asyncio, socket, sys
+from datetime import timedelta
+from ledger import write_once_store
+from ledger.cli import main
+from ledger.invoicing.files import FilesUnavailable
+from ledger.settings import CannotRun
+
+def ask():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        write_once_store._REQUEST_MAX, write_once_store._RETRIES = timedelta(seconds=0.1), {"max_retries": 0}
+        main.os.environ["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        store = write_once_store.WriteOnceStore("s3://b/x", fault=FilesUnavailable, files="files", variable="V")
+        try:
+            asyncio.run(read(store))
+        except FilesUnavailable:
+            print("asked in vain")
+            raise CannotRun("the store is silent") from None
+
+async def read(store):
+    await store.read("k")
+
+main.app = ask
+main.main()
+"""
+
+
+def test_a_command_that_asks_a_silent_store_ends_as_any_other(s3):
+    """It aborted in one of three runs."""
+    program = [sys.executable, "-c", _IN_VAIN]
+    for _ in range(4):
+        runs = [subprocess.Popen(program, env=environment(), stdout=-1, stderr=-1, text=True) for _ in range(4)]
+        for run in runs:
+            output, errors = run.communicate(timeout=60)
+            assert (run.returncode, output.endswith("asked in vain\n")) == (1, True), errors
+            assert errors.endswith("ledger: the store is silent\n")

@@ -9,6 +9,7 @@ import errno
 import os
 import signal
 import sys
+from contextlib import suppress
 from typing import Annotated, Any, Final
 
 import typer
@@ -43,6 +44,10 @@ _CONNECT_TIMEOUT_S: Final = "5"
 """How long a server may leave a new connection unanswered, unless the connection string or the environment names
 another time. psycopg's own is 130 seconds, and a command opens several connections: a frozen server that is named
 before the primary would hold it up for minutes.
+"""
+_STORE_LIBRARY: Final = "obstore"
+"""A thread of this library that lets go of an object while the interpreter ends aborts the process: a command that had
+asked an object store in vain ended with SIGABRT in one of three runs.
 """
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Errors of a full disk."""
@@ -126,8 +131,19 @@ def options(
 def main() -> None:
     """Runs the console command. Exits 1 with one line on standard error if the command cannot run."""
     os.environ.setdefault("PGCONNECT_TIMEOUT", _CONNECT_TIMEOUT_S)
+    status = 0
     try:
         app()
     except CannotRun as reason:
         sys.stderr.write(f"ledger: {reason}\n")
-        sys.exit(1)
+        status = 1
+    except SystemExit as ended:
+        if not isinstance(ended.code, int):
+            raise
+        status = ended.code
+    if _STORE_LIBRARY in sys.modules:
+        with suppress(BrokenPipeError):
+            sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
