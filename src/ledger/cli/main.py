@@ -131,9 +131,9 @@ def options(
 def main() -> None:
     """Runs the console command. Exits 1 with one line on standard error if the command cannot run."""
     os.environ.setdefault("PGCONNECT_TIMEOUT", _CONNECT_TIMEOUT_S)
-    status = 0
     try:
         app()
+        return
     except CannotRun as reason:
         sys.stderr.write(f"ledger: {reason}\n")
         status = 1
