@@ -133,7 +133,6 @@ def main() -> None:
     os.environ.setdefault("PGCONNECT_TIMEOUT", _CONNECT_TIMEOUT_S)
     try:
         app()
-        return
     except CannotRun as reason:
         sys.stderr.write(f"ledger: {reason}\n")
         status = 1
@@ -141,6 +140,8 @@ def main() -> None:
         if not isinstance(ended.code, int):
             raise
         status = ended.code
+    else:
+        return
     if _STORE_LIBRARY in sys.modules:
         with suppress(BrokenPipeError):
             sys.stdout.flush()
