@@ -54,6 +54,11 @@ _SERVERS: Final = Target(2, at_most=True)
 _READS: Final = Target(0.8)
 
 
+_OPEN: Final = """
+select count(*) from pg_stat_activity where datname = current_database() and application_name like 'ledger-%'
+"""
+
+
 class _Database(Struct, frozen=True):
     """A database on these `servers`: one customer of each of its merchants, and the merchant whose orders are read."""
 
@@ -142,8 +147,18 @@ def _create(name: str, database: _Database, seconds: float, costs: _Costs) -> Sa
     merchants, customers = list(database.customers), list(database.customers.values())
     before = _used_s(database)
     one = write(database.url, "order", merchants, seconds, customers=customers)
+    for server in database.servers:
+        _wait_for_the_end(server)
     costs.setdefault(name, []).append((_used_s(database) - before) / max(1, one.ended) * 1e6)
     return one
+
+
+def _wait_for_the_end(server: str) -> None:
+    """Returns once the processes of the writers' connections have ended: what they used is counted at their end."""
+    with psycopg.connect(server, autocommit=True) as connection:
+        while connection.execute(_OPEN).fetchone() != (0,):
+            time.sleep(0.01)
+    time.sleep(0.05)  # until their parent has asked how each has ended
 
 
 def _reads(database: _Database) -> dict[str, Read]:
