@@ -11,7 +11,7 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from itertools import count
 from typing import Any, Final, TypeVar
 from uuid import UUID
@@ -214,10 +214,10 @@ class Queries:
 
     async def start(self) -> None:
         """Connects. Raises psycopg.OperationalError."""
+        await self._nodes.start()  # before the loader, with whose connection it shares a name
         await self.points.start()
         await self._pages.start()
         await self._lists.start()
-        await self._nodes.start()
         if self.replica is not None and self._replica is not None:
             await self.replica.start()
             await self._replica.start()
@@ -668,7 +668,7 @@ def _points_on_shard(_: NumberedStatements, shard: Shard, keys: Sequence[Key]) -
     return statements, values
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _on_shard(kind: int, shard: Shard) -> Statement:
     numbers = count(1)
     text = re.sub("%s", lambda _: f"${next(numbers)}", shard.statement(_POINT_READS[kind].statement))

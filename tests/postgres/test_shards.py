@@ -1,17 +1,27 @@
-"""Where the shards of a database are that Citus divides."""
+"""The shards of a process: what is kept for one stays as long as the shard does."""
 
 from __future__ import annotations
 
-from psycopg.conninfo import conninfo_to_dict
-
 from ledger.postgres.distribution import HEADS
-from ledger.postgres.shards import shards_in
+from ledger.postgres.shards import Shards, shards_in
+
+URL = "host=coordinator dbname=ledger"
 
 
-def test_a_node_is_connected_to_where_it_is_however_the_coordinator_is_named() -> None:
-    url = "host=coordinator hostaddr=127.0.0.1 port=6432 dbname=ledger user=ledger_app target_session_attrs=read-write"
-    rows = [(HEADS, 102_008, -(1 << 31), 1, "worker1", 5432), (HEADS, 102_009, 0, 2, "worker2", 5433)]
-    first, second = shards_in(rows, url)
-    database = {"dbname": "ledger", "user": "ledger_app", "target_session_attrs": "read-write"}
-    assert conninfo_to_dict(first.url) == database | {"host": "worker1", "port": "5432"}
-    assert conninfo_to_dict(second.url) == database | {"host": "worker2", "port": "5433"}
+def rows(*nodes: int) -> list[tuple[object, ...]]:
+    """Returns the rows of shards on these nodes, in the order of their hashes."""
+    return [
+        (table, shard_id + number, number, node, f"worker{node}", 5432)
+        for number, node in enumerate(nodes)
+        for table, shard_id in ((HEADS, 100), ("event", 200))
+    ]
+
+
+def test_only_a_shard_that_has_changed_is_another_object() -> None:
+    shards = Shards(shards_in(rows(1, 2), URL))
+    first, second = shards._all
+    shards.replace(shards_in(rows(1, 1), URL))
+    assert shards._all[0] is first
+    assert shards._all[1] is not second
+    assert shards._all[1].node == 1
+    assert shards.servers.keys() == {1}

@@ -24,7 +24,7 @@ from psycopg.abc import Buffer
 from psycopg.adapt import PyFormat, Transformer
 
 from ledger.postgres.arrays import ENCODE_ARRAY
-from ledger.postgres.connection import Connection, connect, connect_unless_one_waits
+from ledger.postgres.connection import Connection, QueryTimeout, connect, connect_unless_one_waits
 from ledger.postgres.dataloader import BATCH_MAX, DataLoader, K, V
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.postgres.pipeline import Pipeline, Rows, Statement
@@ -42,6 +42,9 @@ LOCK_TIMEOUT: Final = "20ms"
 
 _SUSPENDED_S: Final = 1.0
 """How long the coordinator answers the reads of a shard that was not found."""
+
+_LOOK_AGAIN_S: Final = 0.2
+"""The pause between two looks at where the shards are, while reads fail."""
 
 _ELSEWHERE: Final = (
     *NOT_HELD,
@@ -143,13 +146,15 @@ class NodeReads(Generic[R]):
             await self._look()
         except psycopg.Error as fault:
             _log.warning("shards_not_read", of=self._name, reason=type(fault).__name__)
+        await asyncio.sleep(_LOOK_AGAIN_S)
 
     async def _look(self) -> None:
         """Asks the coordinator where the shards are, and keeps a reader on each server that has one. Raises
         psycopg.Error: what was read before stays.
         """
         async with await connect(self._url, self._name) as connection:
-            shards = await read_shards(connection, self._url) if await is_divided(connection) else ()
+            with QueryTimeout(connection):
+                shards = await read_shards(connection, self._url) if await is_divided(connection) else ()
         servers = {shard.url for shard in shards}
         for url in servers - self._readers.keys():
             await self._start(url)

@@ -76,6 +76,11 @@ class Shard(Struct, frozen=True, eq=False):
         """The id of this shard's table of heads, which also names the shard."""
         return self.ids[HEADS]
 
+    @property
+    def place(self) -> tuple[object, ...]:
+        """What a change of the shard changes."""
+        return self.first, self.node, self.url, *sorted(self.ids.items())
+
     def statement(self, text: str) -> str:
         """Returns a statement for the tables of this shard."""
         return _on_shard(self, text)
@@ -104,11 +109,14 @@ class Shards:
     """All shards as they were read last, in the order of their hashes, and the servers of the nodes that have them."""
 
     def __init__(self, shards: Sequence[Shard] = ()) -> None:
+        self._all: Sequence[Shard] = ()
         self.replace(shards)
 
     def replace(self, shards: Sequence[Shard]) -> None:
-        """Takes what was read later."""
-        self._all, self._firsts = shards, [shard.first for shard in shards]
+        """Takes what was read later. A shard that has not changed stays the same object: statements are kept for it."""
+        known = {shard.place: shard for shard in self._all}
+        self._all = [known.get(shard.place, shard) for shard in shards]
+        self._firsts = [shard.first for shard in shards]
         self.servers: Mapping[int, str] = {shard.node: shard.url for shard in shards}
 
     def of(self, merchant_id: bytes) -> Shard:
