@@ -39,15 +39,6 @@ async def test_short_pieces_share_a_slice(monkeypatch: pytest.MonkeyPatch) -> No
     assert slices.count == 0
 
 
-async def test_a_process_may_have_slices_of_its_own_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SLICE_S", 3600.0)
-    slices = Slices(rests=False, slice_s=0.0)
-    async with slices.work() as work:
-        for _ in range(20):
-            await work.end_piece()
-    assert slices.count == 20
-
-
 async def test_those_who_want_a_slice_get_it_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SLICE_S", 0.0)
     slices, order, at_work = Slices(), list[int](), 0

@@ -3350,15 +3350,6 @@ DELIVERIES: Final = (
         (f"{_FAULT_TESTS}::test_no_more_is_rendered_for_a_slow_receiver_than_it_takes",),
     ),
     Mutant(
-        "outcomes-eight-by-eight",
-        "the outcomes of attempts that end together are written with those of the attempts that follow them",
-        f"{_DELIVERIES}/session.py",
-        "        self._begin_attempts()  # first: what has ended is written together with their outcomes\n"
-        "        self._write()\n",
-        "        self._write()\n        self._begin_attempts()\n",
-        (f"{_DELIVERY_TESTS}::test_attempts_that_end_together_are_written_with_those_that_follow_them",),
-    ),
-    Mutant(
         "waiting-deliveries-cut-off",
         "a later event of a stream does not go before those that wait in it, however many they are",
         f"{_DELIVERIES}/store.py",

@@ -12,18 +12,17 @@ from time import perf_counter
 from typing import Final
 
 SLICE_S: Final = 0.001
-"""How long a slice is at least, if its process names no other length. The piece that reaches it is finished."""
+"""How long a slice is at least. The piece of work that reaches it is finished."""
 
 
 class Slices:
     """The slices of one process. Those who want one get it in their order.
 
-    A process without requests need not rest between them: other work has its turn all the same. Slices of `slice_s`
-    seconds instead of `SLICE_S` take less of the time of other work, and more time in all.
+    A process without requests need not rest between them: other work has its turn all the same.
     """
 
-    def __init__(self, *, rests: bool = True, slice_s: float | None = None) -> None:
-        self.rests, self.slice_s = rests, slice_s
+    def __init__(self, *, rests: bool = True) -> None:
+        self.rests = rests
         self._lock = asyncio.Lock()
         self.count = 0  # of the pauses
 
@@ -55,7 +54,7 @@ class Slice:
     async def end_piece(self) -> None:
         """Ends a piece of the work: pauses if the slice is over, and waits for the next one."""
         spent_s = perf_counter() - self._began
-        if spent_s < (SLICE_S if self._slices.slice_s is None else self._slices.slice_s):
+        if spent_s < SLICE_S:
             return
         self._slices.count += 1
         await asyncio.sleep(spent_s if self._slices.rests else 0)  # no other work has a slice meanwhile

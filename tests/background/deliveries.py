@@ -109,7 +109,7 @@ class Worker:
     def __init__(self, url: str, ledger: Ledger) -> None:
         bodies = BodyRenderer("sandbox", "", "")
         self.url, self.ledger = url, ledger
-        self.source = FeedReader(url, StateReader(ledger.journal.reader, Slices(rests=False, slice_s=0.0001)), bodies)
+        self.source = FeedReader(url, StateReader(ledger.journal.reader, Slices(rests=False)), bodies)
         self.sender = DeliverySender(url, ledger, self.source)
         self.numbers = EventNumbers(url, ledger.journal)
         self.task: asyncio.Task[None] | None = None

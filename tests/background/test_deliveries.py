@@ -43,8 +43,6 @@ from ledger.operations.merchants.registration import change_settings
 from ledger.operations.orders.create import create_order
 from ledger.operations.webhooks.delete import delete_endpoint
 from ledger.operations.webhooks.rotate import rotate_secret
-from ledger.webhooks.attempts import Attempt, Outcome
-from ledger.webhooks.client import WebhookClient
 
 pytestmark = pytest.mark.anyio
 
@@ -285,40 +283,6 @@ async def test_outcomes_wait_a_moment_for_those_of_attempts_that_are_under_way(
         await settled(database_url, endpoint_id, *[("SUCCEEDED", 1)] * 13)
     together = [count for count in written if count]
     assert (together[0] >= 10, sum(together)) == (True, 13)
-
-
-async def test_attempts_that_end_together_are_written_with_those_that_follow_them(
-    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: Any
-) -> None:
-    monkeypatch.setattr(session, "_WRITTEN_AFTER_S", 3600.0)
-    monkeypatch.setattr(session, "_WRITE_CURSOR_S", 1e9)  # the cursor alone is not being written meanwhile
-    accepted = Attempt(at=datetime.now(UTC), duration_ms=1, outcome=Outcome.DELIVERED)
-    written, begun, go_on = list[int](), 0, asyncio.Event()
-    write = OutcomeWriter._write
-
-    async def counted(writer: OutcomeWriter, some: Any) -> Any:
-        written.append(sum(len(each.rows) for each in some))
-        return await write(writer, some)
-
-    async def post(*_: Any, **__: Any) -> Attempt:
-        nonlocal begun
-        begun += 1
-        await go_on.wait()
-        return accepted
-
-    monkeypatch.setattr(OutcomeWriter, "_write", counted)
-    monkeypatch.setattr(WebhookClient, "post", post)
-    url = "http://127.0.0.1:9/hook"
-    endpoint_id, _ = await an_endpoint(database_url, ledger, merchant, url, events=("payment_order.*",))
-    for n in range(24):
-        await create_order(ledger, merchant, an_order(str(n)))
-    async with working(database_url, ledger) as worker:
-        await worker.number()
-        await until(lambda: begun == 8)
-        go_on.set()  # in one turn of the event loop, all of them end
-        await settled(database_url, endpoint_id, *[("SUCCEEDED", 1)] * 24)
-    together = [count for count in written if count]
-    assert (together[0] >= 12, max(together) <= 16, sum(together)) == (True, True, 24)
 
 
 async def test_two_workers_share_the_endpoints(ledger: Ledger, merchant: Actor, database_url: str) -> None:

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final
 from uuid import UUID
 
 from ledger.background.audits.runner import AuditRunner
@@ -52,16 +51,12 @@ from projections.orders.reconciliation import ReconciliationLog
 from projections.processor_accounts import disconnected_accounts
 from projections.search.compaction import SearchCompactor
 
-_SLICE_S: Final = 0.0001
-"""How long a slice of rendering is: about as long as what else the worker does in a turn of the event loop."""
-
 
 @asynccontextmanager
 async def _feed(settings: Settings, url: str, ledger: Ledger) -> AsyncIterator[FeedReader]:
     """Yields the feeds of all merchants. It connects for the first event that is delivered."""
     bodies = BodyRenderer(settings.environment, settings.base_path, settings.lps_base_path)
-    slices = Slices(rests=False, slice_s=_SLICE_S)
-    events = FeedReader(url, StateReader(ledger.journal.reader, slices), bodies)
+    events = FeedReader(url, StateReader(ledger.journal.reader, Slices(rests=False)), bodies)
     try:
         yield events
     finally:

@@ -48,7 +48,7 @@ _log = structlog.get_logger()
 _AHEAD_MAX: Final = 500
 """How many events behind the cursor are read."""
 _RENDERED_FIRST: Final = 8
-_RENDERED_MAX: Final = 128
+_RENDERED_MAX: Final = 256
 """Of how many events the bodies are rendered at once: of as many as a receiver takes while they are fresh."""
 _UNWRITTEN_MAX: Final = 2 * pacing.AT_ONCE
 """How many attempts are under way or ended and unwritten: so many are made again if the worker is killed."""
@@ -342,8 +342,8 @@ class _Delivering:
         self._lines.wake(self._now)
         if not self._is_paused:
             await self._look()
-        self._begin_attempts()  # first: what has ended is written together with their outcomes
-        self._write()
+        self._write()  # before the attempts: the database writes while their messages are made
+        self._begin_attempts()
 
     async def _read_clock(self) -> None:
         if time.monotonic() - self._clock_s > _CLOCK_S:
@@ -455,7 +455,7 @@ class _Delivering:
             self._begin(delivery, body, timeout_s)
             self._last_begun = real_now
         # More are rendered while some are left, so that the attempts do not wait for it.
-        is_low = is_missing or len(self._bodies) < self._rendered_at_once * 3 // 4
+        is_low = is_missing or len(self._bodies) < self._rendered_at_once * 3 // 8
         if is_low and self._rendering is None and self._lines.is_ready:
             self._render()
 
