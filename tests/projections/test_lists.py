@@ -11,6 +11,7 @@ from itertools import product
 
 import psycopg
 import pytest
+from tests.citus_server import ON_ONE_SERVER
 from tests.domain.builders import NOON, authorization_requested, declined, paid, started
 from tests.projections.listing import ids, page
 from tests.projections.shop import Shop
@@ -230,6 +231,7 @@ async def test_whole_days_are_not_counted_row_by_row(
     assert (inside["pagination"]["total"], broken["pagination"]["total"]) == (1012, 15)
 
 
+@ON_ONE_SERVER
 async def test_a_list_that_waits_for_a_lock_fails_alone_and_point_reads_continue(
     shop: Shop, orders: list[Order], reader: Queries, database_url: str
 ) -> None:
