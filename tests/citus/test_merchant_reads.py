@@ -38,9 +38,10 @@ async def ledger(distributed_url: str) -> AsyncIterator[Ledger]:
 async def test_merchants_of_a_node_that_is_down_leave_the_others_their_orders(
     cluster: CitusCluster, ledger: Ledger, distributed_url: str
 ) -> None:
-    merchants = [await register(ledger) for _ in range(MERCHANTS)]
-    nodes = {each.merchant_id: node_of(distributed_url, each.merchant_id) for each in merchants}
-    assert len({*nodes.values()}) == 2
+    merchants, nodes = list[Actor](), dict[UUID, str]()
+    while len(merchants) < MERCHANTS or len({*nodes.values()}) < 2:
+        merchants.append(merchant := await register(ledger))
+        nodes[merchant.merchant_id] = node_of(distributed_url, merchant.merchant_id)
     for merchant in merchants:
         await create_order(ledger, merchant, ordered("before"))
     down = cluster.nodes[1]
