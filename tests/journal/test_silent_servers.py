@@ -85,7 +85,9 @@ async def test_a_statement_whose_task_is_cancelled_waits_for_no_silent_server(
     log_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """psycopg asks the server to end the statement, and waits for its answer, for five seconds each."""
-    monkeypatch.setattr(silent_servers, "_CANCEL_MAX_S", 0.1)
+    for module in (connections, silent_servers):
+        monkeypatch.setattr(module, "SILENT_S", PATIENCE_S)  # nothing else breaks the connection
+    monkeypatch.setattr(silent_servers, "_CANCEL_MAX_S", PATIENCE_S)
     async with proxied(log_url) as proxy, asyncio.timeout(PATIENCE_S):
         lists = ListPool(naming(log_url, address_of(proxy.url)))
         await lists.start()
@@ -102,6 +104,7 @@ async def test_a_statement_whose_task_is_cancelled_waits_for_no_silent_server(
         while connection.info.transaction_status != TransactionStatus.ACTIVE:  # noqa: ASYNC110 - no event
             await asyncio.sleep(0.01)
         proxy.flowing.clear()
+        monkeypatch.setattr(silent_servers, "_CANCEL_MAX_S", 0.1)
         listing.cancel()
         with pytest.raises(asyncio.CancelledError):
             await listing
