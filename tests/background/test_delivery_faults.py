@@ -566,6 +566,9 @@ async def test_leases_are_locked_in_one_order(database_url: str, renews: bool) -
     query = "select merchant_id, endpoint_id, holder from webhook_cursor order by merchant_id desc"
     leases = [Lease(*row) for row in rows(database_url, query)]
     store, writer = DeliveryStore(database_url), OutcomeWriter(database_url)
+    async with writer._client.turn() as connection:  # without an order of its own, it locks in that of the parameter
+        await connection.execute("set enable_mergejoin = off")
+        await connection.execute("set enable_hashjoin = off")
     async with await connect(database_url, "first") as first, await connect(database_url, "second") as second:
         lock = "select from webhook_cursor where endpoint_id = %s for update nowait"
         async with first.transaction():
