@@ -18,6 +18,7 @@ from property_tests.stateful.move_coverage import LogFollower, MoveCoverage
 from tests.sealing import MASTER_KEY, data_keys
 from tests.whole_log import page_of_log
 
+from ledger.background.fair_slots import FairSlots
 from ledger.background.inbox.consumer import InboxConsumer
 from ledger.background.inbox.message_handlers import MessageApplier
 from ledger.background.reactions.dispatcher import Dispatcher
@@ -42,8 +43,8 @@ PAGE = 10_000
 # A clock at real time. The merchant is new, so that no process has cached yet that it has no clock. Without the row the
 # first advance of every merchant's clock would wait half a second for these caches.
 _INSERT_CLOCK = "insert into merchant_clock (merchant_id, ahead_us) values (%s, 0)"
-# Skips the pause before the next attempt.
-_NEXT_TRY = "update processor_message set next_try_at = now() where merchant_id = %s and handled_at is null"
+# Skips the pause before the next attempt. The oldest message is first, as in the model.
+_NEXT_TRY = "update processor_message set next_try_at = received_at where merchant_id = %s and handled_at is null"
 _WAITING = "select count(*) from processor_message where merchant_id = %s and handled_at is null"
 _NEXT_ACCOUNT = "select last_value + is_called::int from sandbox_account_number"
 
@@ -148,7 +149,6 @@ async def _opened(runner: asyncio.Runner, stack: AsyncExitStack, settings: Setti
     jobs = await stack.enter_async_context(Jobs(url, ledger, HANDLERS))
     connection = await stack.enter_async_context(await connect(url, "property-tests"))
     await use_jobs_schema(connection)
-    worker = _Worker(
-        Dispatcher(ledger.journal, jobs, REACTIONS), InboxConsumer(inbox, MessageApplier(ledger, names).handles())
-    )
-    return LedgerAccess(runner, connection, ledger, worker)
+    messages = InboxConsumer(inbox, MessageApplier(ledger, names).handles())
+    messages._slots = FairSlots(at_once=1, of_a_merchant=1)  # side by side, a younger one may be applied first
+    return LedgerAccess(runner, connection, ledger, _Worker(Dispatcher(ledger.journal, jobs, REACTIONS), messages))

@@ -218,7 +218,7 @@ class Model:
         if payment.status in UNCAPTURED:
             return True
         in_part = payment.method == "card" and payment.status == "PARTIALLY_CAPTURED" and not payment.refunded
-        return in_part and payment.authorized > payment.captured
+        return in_part and payment.authorized > payment.captured and not self._has_lapsed(payment)
 
     def cancel(self, order: Order, *, refund_captured: bool) -> Expected:
         """POST …/cancel (N40)."""
@@ -445,6 +445,10 @@ class Model:
     def _may_lapse(self, payment: Payment) -> bool:
         return payment.status in {"AUTHORIZED", "PARTIALLY_AUTHORIZED"}
 
+    def _has_lapsed(self, payment: Payment) -> bool:
+        """Returns whether the issuer holds no rest of an authorisation any more."""
+        return payment.granted_at is not None and payment.granted_at + 7 * DAY <= self.now
+
     def _run_due(self) -> None:
         for due_message in [due_message for due_message in self.outbox if due_message.at <= self.now]:
             self.outbox.remove(due_message)
@@ -468,6 +472,5 @@ class Model:
                 self._capture(order, payment, payment.authorized)
             else:
                 self._refuse_capture(order, payment)
-        lapsed = payment.granted_at is not None and payment.granted_at + 7 * DAY <= self.now
-        if lapsed and self._may_lapse(payment):
+        if self._has_lapsed(payment) and self._may_lapse(payment):
             payment.status = "EXPIRED"
