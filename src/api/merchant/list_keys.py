@@ -51,7 +51,7 @@ LIST_KEYS: Final = ScopedOperation(
         tag=MERCHANT,
         parameters=described_parameters(SHORT_PLACE_PARAMETERS),
         answers={200: ("The keys.", ApiKeyPage)},
-        codes=ANY,
+        codes=codes_of(ANY, {400: ("CONFLICTING_FIELDS",)}),
     ),
 )
 SHOW_KEY: Final = ScopedOperation(

@@ -46,7 +46,7 @@ LIST_ENDPOINTS: Final = ScopedOperation(
         tag=TAG,
         parameters=described_parameters(SHORT_PLACE_PARAMETERS),
         answers={200: ("The endpoints.", EndpointPage)},
-        codes=ANY,
+        codes=codes_of(ANY, {400: ("CONFLICTING_FIELDS",)}),
     ),
 )
 SHOW_ENDPOINT: Final = ScopedOperation(
