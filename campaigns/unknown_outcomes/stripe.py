@@ -113,16 +113,23 @@ class Cuts:
 
 
 class Failures:
-    """Which requests the other server lets fail: a share of those that can move money."""
+    """Which requests the other server lets fail: a share of those that can move money. Each fault comes before any
+    comes again, so that a short campaign meets all of them.
+    """
 
     def __init__(self, random: Random, share: float) -> None:
         self.share = share
         self._random = random
+        self._next: dict[bool, list[Fault]] = {True: [], False: []}
 
     def decide(self, request: web.Request) -> Fault | None:
         if not decides(request) or self._random.random() >= self.share:
             return None
-        return self._random.choice(_BY_STRIPE if request.path != REFUNDS else _OF_REFUNDS)
+        faults = self._next[request.path == REFUNDS]
+        if not faults:
+            kinds = _OF_REFUNDS if request.path == REFUNDS else _BY_STRIPE
+            faults.extend(self._random.sample(kinds, len(kinds)))
+        return faults.pop()
 
 
 class Tokens:
