@@ -85,6 +85,7 @@ async def test_a_statement_whose_task_is_cancelled_waits_for_no_silent_server(
     log_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """psycopg asks the server to end the statement, and waits for its answer, for five seconds each."""
+    caplog.set_level("WARNING", logger="psycopg")  # the eventsourcing library raises it when it is imported
     for module in (connections, silent_servers):
         monkeypatch.setattr(module, "SILENT_S", PATIENCE_S)  # nothing else breaks the connection
     monkeypatch.setattr(silent_servers, "_CANCEL_MAX_S", PATIENCE_S)
