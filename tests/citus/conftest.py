@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,12 @@ from campaigns.citus.build import built
 from campaigns.citus.cluster import CitusCluster
 from tests import citus_server
 from tests.databases import DistributedDatabases
+from tests.sealing import MASTER_KEY
+
+from ledger.operations.context.ledger import Ledger
+from ledger.postgres.prepare import prepare
+from ledger.settings import Settings
+from ledger.wiring import open_ledger
 
 
 @pytest.fixture(scope="session")
@@ -33,3 +40,18 @@ def distributed_url(distributed: DistributedDatabases) -> Iterator[str]:
     """The coordinator's connection string of a distributed database with the current schema, for one test."""
     with distributed.lent() as url:
         yield url
+
+
+@pytest.fixture
+async def settings(distributed_url: str) -> Settings:
+    """The settings of a service under the application's role, which Citus has created on every node."""
+    settings = Settings(database_url=distributed_url, master_key=MASTER_KEY, sandbox_deadline_s=5.0)
+    ready = await asyncio.to_thread(prepare, settings, distributed_url)
+    assert ready.database_url != distributed_url
+    return ready
+
+
+@pytest.fixture
+async def ledger(settings: Settings) -> AsyncIterator[Ledger]:
+    async with open_ledger(settings) as ledger:
+        yield ledger

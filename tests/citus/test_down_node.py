@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 from campaigns.citus.cluster import CitusCluster
 from tests.journal.small_log import fetch
 from tests.operations.conftest import an_order, by_card, register
-from tests.sealing import MASTER_KEY
 
 from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.reactions.feed import Feed
@@ -25,27 +24,13 @@ from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from ledger.postgres.faults import DatabaseUnavailable, Fault
-from ledger.postgres.prepare import prepare
 from ledger.settings import Settings
-from ledger.wiring import open_ledger
 from projections.queries import Queries
 
 NUMBERED = "select from public_event where merchant_id = %s limit 1"
 REACTED = "select from reaction_cursor where merchant_id = %s and position > 0"
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
-
-
-@pytest.fixture
-async def settings(distributed_url: str) -> Settings:
-    settings = Settings(database_url=distributed_url, master_key=MASTER_KEY, sandbox_deadline_s=5.0)
-    return await asyncio.to_thread(prepare, settings, distributed_url)
-
-
-@pytest.fixture
-async def ledger(settings: Settings) -> AsyncIterator[Ledger]:
-    async with open_ledger(settings) as ledger:
-        yield ledger
 
 
 @contextmanager

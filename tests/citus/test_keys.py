@@ -12,34 +12,19 @@ from msgspec import structs
 from tests.citus.shards import shard_to_move
 from tests.journal.small_log import fetch
 from tests.operations.conftest import register
-from tests.sealing import MASTER_KEY
 
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.merchants.api_keys import issue_key, revoke_key
 from ledger.postgres.faults import DatabaseUnavailable
-from ledger.postgres.prepare import prepare
 from ledger.security.api_keys import new_key
 from ledger.settings import Settings
-from ledger.wiring import open_ledger
 from projections.merchants import FoundKey
 from projections.queries import Queries
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 MERCHANTS = 8
-
-
-@pytest.fixture
-async def settings(distributed_url: str) -> Settings:
-    settings = Settings(database_url=distributed_url, master_key=MASTER_KEY)
-    return await asyncio.to_thread(prepare, settings, distributed_url)
-
-
-@pytest.fixture
-async def ledger(settings: Settings) -> AsyncIterator[Ledger]:
-    async with open_ledger(settings) as ledger:
-        yield ledger
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import psycopg
 import pytest
@@ -26,24 +25,13 @@ from ledger.operations.merchants.api_keys import issue_key, revoke_key
 from ledger.operations.merchants.registration import rename_merchant
 from ledger.operations.orders.create import create_order
 from ledger.postgres.connection import connect
-from ledger.postgres.prepare import prepare
 from ledger.security.api_keys import new_key
 from ledger.security.secrets import load_checkpoint_keys, load_sealing_keys
 from ledger.settings import Settings, log_origin
 from ledger.tlog.keys import LogKeys
-from ledger.wiring import open_ledger
 from projections.erasures import Erasures
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
-
-
-@pytest.fixture
-async def settings(distributed_url: str) -> Settings:
-    """The settings of a service under the application's role, which Citus has created on every node."""
-    settings = Settings(database_url=distributed_url, master_key=MASTER_KEY, sandbox_deadline_s=5.0)
-    ready = await asyncio.to_thread(prepare, settings, distributed_url)
-    assert ready.database_url != distributed_url
-    return ready
 
 
 @pytest.fixture
@@ -51,12 +39,6 @@ def application_url(settings: Settings) -> str:
     """The connection string of the application's role."""
     assert settings.database_url is not None
     return settings.database_url
-
-
-@pytest.fixture
-async def ledger(settings: Settings) -> AsyncIterator[Ledger]:
-    async with open_ledger(settings) as ledger:
-        yield ledger
 
 
 @pytest.fixture

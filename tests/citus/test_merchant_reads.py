@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from uuid import UUID
 
@@ -12,27 +11,16 @@ from campaigns.citus.cluster import CitusCluster
 from tests.citus.shards import shard_to_move
 from tests.journal.small_log import fetch
 from tests.operations.conftest import an_order, by_card, register
-from tests.sealing import MASTER_KEY
 
 from ledger.domain.streams import ClaimKind
 from ledger.operations.context.inputs import Actor, CustomerInput, OrderInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from ledger.postgres.faults import DatabaseUnavailable
-from ledger.postgres.prepare import prepare
-from ledger.settings import Settings
-from ledger.wiring import open_ledger
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 MERCHANTS = 8
-
-
-@pytest.fixture
-async def ledger(distributed_url: str) -> AsyncIterator[Ledger]:
-    settings = Settings(database_url=distributed_url, master_key=MASTER_KEY)
-    async with open_ledger(await asyncio.to_thread(prepare, settings, distributed_url)) as ledger:
-        yield ledger
 
 
 async def test_merchants_of_a_node_that_is_down_leave_the_others_their_orders(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -15,15 +15,12 @@ from tests.citus.shards import shard_to_move
 from tests.citus.test_shard_writers import name_server
 from tests.journal.small_log import fetch
 from tests.operations.conftest import an_order, register
-from tests.sealing import MASTER_KEY
 from tests.tlog.logs import sealer_of
 
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
-from ledger.postgres.prepare import prepare
 from ledger.settings import Settings
-from ledger.wiring import open_ledger
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
@@ -33,18 +30,6 @@ END: Final = """
 select run_command_on_workers($$select count(pg_terminate_backend(pid, 10000)) from pg_stat_activity
  where application_name = 'ledger-log-sealing'$$)
 """
-
-
-@pytest.fixture
-async def settings(distributed_url: str) -> Settings:
-    settings = Settings(database_url=distributed_url, master_key=MASTER_KEY)
-    return await asyncio.to_thread(prepare, settings, distributed_url)
-
-
-@pytest.fixture
-async def ledger(settings: Settings) -> AsyncIterator[Ledger]:
-    async with open_ledger(settings) as ledger:
-        yield ledger
 
 
 def lose_connections(_: CitusCluster, url: str, __: int) -> None:
