@@ -9,7 +9,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 from campaigns.citus.cluster import CitusCluster
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from tests.journal.small_log import fetch, open_log
 from tests.sealing import MASTER_KEY
 
@@ -95,3 +95,29 @@ def test_production_refuses_a_distributed_database(distributed_url: str) -> None
     settings = Settings(database_url=distributed_url, environment="production", master_key=MASTER_KEY)
     with pytest.raises(CannotRun, match="production does not run on Citus yet"):
         prepare(settings, distributed_url)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("node", range(3))
+async def test_the_vaults_role_reads_card_numbers_on_the_coordinator_and_nothing_on_any_node(
+    cluster: CitusCluster, settings: Settings, distributed_url: str, node: int
+) -> None:
+    owner = conninfo_to_dict(distributed_url)
+    role = conninfo_to_dict(str(settings.database_vault_url))
+    url = make_conninfo(cluster.url(str(owner["dbname"]), node), user=role["user"], password=role["password"])
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("set citus.override_table_visibility to off")  # else a node hides its shards
+        tables = connection.execute(
+            "select relname from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p')"
+        )
+        readable = set()
+        names = {name for (name,) in tables}
+        for name in names:
+            try:
+                connection.execute(f"select * from {name}")
+            except psycopg.errors.InsufficientPrivilege:
+                continue
+            readable.add(name)
+    assert readable == (set() if node else {"vault_card"})
+    assert names >= {"event", "payment_order"}
+    assert any(name.startswith("event_1") for name in names) == bool(node)
