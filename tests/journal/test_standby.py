@@ -30,7 +30,7 @@ from ledger.postgres.replication import wait_for_standbys
 
 pytestmark = [pytest.mark.anyio, ON_ONE_SERVER]
 
-ANSWER_S = 0.2
+ANSWER_S = 0.5
 EVENTS = "select count(*) from event"
 
 
