@@ -21,6 +21,7 @@ from ledger.postgres.connection import Connection, QueryTimeout, SharedClient, T
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.postgres.listener import Listener
 from ledger.postgres.silent_servers import has_ended
+from projections.lists import pool
 from projections.lists.pool import ListPool
 from projections.orders.reconciliation import ReconciliationLog
 
@@ -101,6 +102,22 @@ async def test_every_connection_string_of_libpq_works_and_keeps_its_own_options(
         assert await lists.rows(settings, {}) == [("public,pg_catalog", "32MB", "5s")]
         with pytest.raises(DatabaseUnavailable, match="ReadOnlySqlTransaction"):
             await lists.rows("create table written ()", {})
+    finally:
+        await lists.stop()
+
+
+async def test_what_the_list_pool_writes_waits_for_no_standby_and_no_silent_server(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lists = ListPool(database_url)
+    await lists.start()
+    try:
+        async with without_standby(database_url):
+            await asyncio.wait_for(lists.write("create table written ()", {}), 20)
+        assert await lists.rows("select from written", {}) == []
+        monkeypatch.setattr(pool, "_ANSWER_MAX_S", 0.2)
+        with pytest.raises(DatabaseUnavailable, match="OperationalError"):
+            await lists.write("select pg_sleep(4)", {})
     finally:
         await lists.stop()
 

@@ -187,6 +187,12 @@ LIST_SETTINGS: Final = session_settings(
 """The settings of a session that reads lists, and of every session at a replica."""
 
 
+WITHOUT_WAIT: Final = "set local synchronous_commit = off"
+"""Has a transaction's commit wait for no disk and no standby, for rows that may be lost: without it, a commit at a
+primary that has lost its standby waits without end, and no time-out of the server applies.
+"""
+
+
 class TakesNoWrites(psycopg.OperationalError):
     """The server is a standby, which may show less than was acknowledged, or an operator has made it read-only."""
 

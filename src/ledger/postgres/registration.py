@@ -18,7 +18,7 @@ import psycopg
 import structlog
 from msgspec import Struct
 
-from ledger.postgres.connection import Connection, QueryTimeout, SharedClient
+from ledger.postgres.connection import WITHOUT_WAIT, Connection, QueryTimeout, SharedClient
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.settings import CannotRun
 from ledger.telemetry.metrics import CLOCK_AHEAD_SECONDS, PROCESS
@@ -29,9 +29,6 @@ BEAT_S: Final = 5.0
 CLOCK_WARN_S: Final = 1.0
 CLOCK_MAX_S: Final = 5.0
 """How far the clocks of a machine and of the database may be apart, in seconds, while the machine is ready."""
-
-# The commit of a row waits for no disk and no standby: the next one is written in seconds.
-_NO_WAIT: Final = "set local synchronous_commit = off"
 
 CLOCK: Final = "select clock_timestamp()"
 
@@ -193,7 +190,7 @@ async def _execute(
     connection: Connection, statement: str, values: Sequence[Any] | Mapping[str, Any] | None = None
 ) -> None:
     async with connection.transaction():
-        await connection.execute(_NO_WAIT)
+        await connection.execute(WITHOUT_WAIT)  # the next row is written in seconds
         await connection.execute(statement, values)
 
 

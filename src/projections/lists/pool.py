@@ -14,7 +14,7 @@ from typing import Any, Final
 import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
-from ledger.postgres.connection import LIST_SETTINGS, QueryTimeout, apply_settings, connect_arguments
+from ledger.postgres.connection import LIST_SETTINGS, WITHOUT_WAIT, QueryTimeout, apply_settings, connect_arguments
 from ledger.postgres.faults import UNAVAILABLE, DatabaseUnavailable, QueueFull
 from ledger.postgres.node_reads import LOCK_TIMEOUT, READ_SHARDS, elsewhere
 from ledger.postgres.replica import Position, require_replayed
@@ -78,13 +78,16 @@ class ListPool:
         return await self.first_rows([statement], parameters)
 
     async def write(self, statement: str, parameters: Mapping[str, Any]) -> None:
-        """Runs a statement that writes, on a connection that otherwise may only read. Raises DatabaseUnavailable or
-        QueueFull.
+        """Runs a statement that writes, on a connection that otherwise may only read. Its commit waits for no disk and
+        no standby: a crash may lose what it wrote. Raises DatabaseUnavailable or QueueFull.
         """
         with _as_faults():
-            async with self._pool.connection() as connection, connection.transaction():
-                await connection.execute("set transaction read write")
-                await connection.execute(statement, parameters)
+            async with self._pool.connection() as connection:
+                with QueryTimeout(connection, _ANSWER_MAX_S):
+                    async with connection.transaction():
+                        await connection.execute("set transaction read write")
+                        await connection.execute(WITHOUT_WAIT)
+                        await connection.execute(statement, parameters)
 
     async def first_rows(
         self,
