@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -133,26 +133,28 @@ async def test_writes_go_on_at_the_new_primary_while_the_former_one_is_frozen(
     migrate(primary.url)
     url = naming(primary.url, address_of(primary.url), address_of(standby.url))
     settings = Settings(database_url=url, data_dir=tmp_path, master_key="11" * 32, request_timeout_s=30.0)
-    async with opened(settings) as store:
-        merchant = await store.register()
-        answered = [await merchant.create(paid_order(externalId=f"a-{n}")) for n in range(3)]
-        assert [answer.status_code for answer in answered] == [201] * 3
-        with capture_logs() as lines, frozen(primary):
-            unknown = await merchant.create(paid_order(externalId="b-0"))
-            assert unknown.status_code == 503
-            assert [line["event"] for line in lines].count("database_silent") == 1
-            with psycopg.connect(standby.url, autocommit=True) as promoted:
-                promoted.execute("select pg_promote()")
-            async with asyncio.timeout(60):
-                while (answer := await merchant.create(paid_order(externalId="b-0"))).status_code == 503:  # noqa: ASYNC110 - no event
-                    await asyncio.sleep(0.1)
-                # Each reader looks for the primary itself, and may find it some milliseconds after the writer.
-                while (page := await merchant.get("/api/v2/payment-orders")).status_code == 503:  # noqa: ASYNC110 - no event
-                    await asyncio.sleep(0.1)
-            assert (answer.status_code, page.status_code) == (201, 200)
-            answered.append(answer)
-            former = address_of(primary.url)[0].encode()
-            assert not [each for each in silent_servers._open if each.server[0] == former and not each.closed]
-        with psycopg.connect(standby.url) as after:
-            kept = after.execute("select count(distinct stream_id) from event where topic like 'order-created%'")
-            assert kept.fetchone() == (len(answered),)
+    with ExitStack() as until_stopped:
+        async with opened(settings) as store:
+            merchant = await store.register()
+            answered = [await merchant.create(paid_order(externalId=f"a-{n}")) for n in range(3)]
+            assert [answer.status_code for answer in answered] == [201] * 3
+            until_stopped.enter_context(frozen(primary))  # thawed, it would be a second primary
+            with capture_logs() as lines:
+                unknown = await merchant.create(paid_order(externalId="b-0"))
+                assert unknown.status_code == 503
+                assert [line["event"] for line in lines].count("database_silent") == 1
+                with psycopg.connect(standby.url, autocommit=True) as promoted:
+                    promoted.execute("select pg_promote()")
+                async with asyncio.timeout(60):
+                    while (answer := await merchant.create(paid_order(externalId="b-0"))).status_code == 503:  # noqa: ASYNC110 - no event
+                        await asyncio.sleep(0.1)
+                    # Each reader looks for the primary itself, and may find it some milliseconds after the writer.
+                    while (page := await merchant.get("/api/v2/payment-orders")).status_code == 503:  # noqa: ASYNC110 - no event
+                        await asyncio.sleep(0.1)
+                assert (answer.status_code, page.status_code) == (201, 200)
+                answered.append(answer)
+                former = address_of(primary.url)[0].encode()
+                assert not [each for each in silent_servers._open if each.server[0] == former and not each.closed]
+    with psycopg.connect(standby.url) as after:
+        kept = after.execute("select count(distinct stream_id) from event where topic like 'order-created%'")
+        assert kept.fetchone() == (len(answered),)
