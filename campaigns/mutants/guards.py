@@ -3102,7 +3102,7 @@ STANDBY: Final = (
     Mutant(
         "registration-waits-for-a-standby",
         "the rows of the register hold back nothing while the standby is away",
-        "src/ledger/postgres/registration.py",
+        "src/ledger/postgres/connection.py",
         "set local synchronous_commit = off",
         "set local synchronous_commit = on",
         ("tests/postgres/test_registration.py::test_a_registration_waits_for_no_disk_and_no_standby",),
