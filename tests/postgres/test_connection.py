@@ -162,28 +162,34 @@ async def test_a_standby_is_no_database_to_write_to(database_url: str, monkeypat
     assert [(line["event"], line["of"]) for line in lines] == [("database_read_only", "test")]
 
 
-async def test_one_connection_that_opens_ends_the_pauses_of_the_others(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_under_way", [False, True], ids=["in a pause", "in a try"])
+async def test_one_connection_that_opens_has_the_others_look_at_once(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, *, is_under_way: bool
 ) -> None:
     monkeypatch.setattr(connections, "_RETRY_FIRST_S", 600.0)
     monkeypatch.setattr(connections, "_RETRY_MAX_S", 600.0)
     asked: list[str] = []
+    is_promoted = asyncio.Event()
 
     async def open_one(name: str) -> connections.Connection:
         asked.append(name)
         if asked.count(name) == 1:
+            if is_under_way:
+                await is_promoted.wait()
             raise psycopg.OperationalError("a test")
         return await connect(database_url, name)
 
     names = [f"test-{n}" for n in range(3)]
     waiting = [asyncio.create_task(reconnect(name, partial(open_one, name))) for name in names]
-    while len(connections._pauses) < len(names):  # noqa: ASYNC110 - no event
+    while len(asked) < len(names):  # noqa: ASYNC110 - no event
         await asyncio.sleep(0.01)
     async with asyncio.timeout(20):
         await (await reconnect("test", partial(connect, database_url, "test"))).close()
+        is_promoted.set()
         for each in waiting:
             await (await each).close()
-    assert not connections._pauses
+    assert len(asked) == 2 * len(names)
+    assert not connections._searches
 
 
 async def test_connections_that_are_lost_together_look_for_the_database_at_different_times(
@@ -191,7 +197,7 @@ async def test_connections_that_are_lost_together_look_for_the_database_at_diffe
 ) -> None:
     pauses: list[float] = []
 
-    async def pause(seconds: float) -> None:
+    async def pause(_: asyncio.Event, seconds: float) -> None:
         pauses.append(seconds)
         await asyncio.sleep(3600)
 

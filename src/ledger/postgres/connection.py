@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from itertools import count
 from typing import Any, Final, Self, TypeVar
 
@@ -276,38 +276,48 @@ async def require_none_waits(connection: psycopg.AsyncConnection[Any], name: str
         _LEFT.pop(at, None)
 
 
-async def reconnect(name: str, open_one: Callable[[], Awaitable[Connection]]) -> Connection:
+async def reconnect(
+    name: str, open_one: Callable[[], Awaitable[Connection]], is_there: asyncio.Event | None = None
+) -> Connection:
     """Returns the connection of this name that `open_one` opens, as soon as the database answers again. Retries without
     end, with back-off and jitter, and at once where another connection of the process has opened.
+
+    `is_there` is set while the database is known to answer: from the moment another connection opens until a try that
+    began later fails.
 
     All connections of a process are lost at the same moment. Without jitter they would all look at the same moments
     too, up to a second apart, and a primary that is there would be found by none of them in between.
     """
-    for tries in count():
-        try:
-            connection = await open_one()
-        except psycopg.Error as fault:
-            if isinstance(fault, TakesNoWrites) and tries % _LOG_EVERY == 0:
-                _log.error("database_read_only", of=name, reason=fault.reason)
-            longest_s = back_off_s(tries, _RETRY_MAX_S, _RETRY_FIRST_S)
-            await _pause_until_one_opens(random.uniform(longest_s / 2, longest_s))
-        else:
-            _end_pauses()
-            return connection
-    raise AssertionError("it is tried without end")
-
-
-_pauses: Final[set[asyncio.Future[None]]] = set()
-"""The pauses of those that look for the database."""
-
-
-async def _pause_until_one_opens(seconds: float) -> None:
-    pause: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    _pauses.add(pause)
+    is_there = is_there or asyncio.Event()
+    is_there.clear()
+    _searches.add(is_there)
     try:
-        await asyncio.wait([pause], timeout=seconds)
+        for tries in count():
+            was_there = is_there.is_set()
+            try:
+                connection = await open_one()
+            except psycopg.Error as fault:
+                if isinstance(fault, TakesNoWrites) and tries % _LOG_EVERY == 0:
+                    _log.error("database_read_only", of=name, reason=fault.reason)
+                if was_there:
+                    is_there.clear()
+                longest_s = back_off_s(tries, _RETRY_MAX_S, _RETRY_FIRST_S)
+                await _pause_until_one_opens(is_there, random.uniform(longest_s / 2, longest_s))
+            else:
+                _end_pauses()
+                return connection
+        raise AssertionError("it is tried without end")
     finally:
-        _pauses.discard(pause)
+        _searches.discard(is_there)
+
+
+_searches: Final[set[asyncio.Event]] = set()
+"""The events of those that look for the database."""
+
+
+async def _pause_until_one_opens(is_there: asyncio.Event, seconds: float) -> None:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(is_there.wait(), seconds)
 
 
 def _end_pauses() -> None:
@@ -316,9 +326,8 @@ def _end_pauses() -> None:
     A process has some twenty that look, each in its own time: the first one is soon there after a promotion, and a
     request needs several of them.
     """
-    for pause in _pauses:
-        if not pause.done():
-            pause.set_result(None)
+    for is_there in _searches:
+        is_there.set()
 
 
 class DatabaseClient:

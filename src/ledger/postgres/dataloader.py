@@ -35,8 +35,9 @@ class DataLoader(Generic[K, V]):
     most `at_once` keys; callers of the same key share its value.
 
     If the connection breaks, the fetch is repeated once on a new connection that opens within a second: reads change
-    nothing. Else its callers get DatabaseUnavailable, as do the callers that wait for the next fetch, and the loader
-    goes on connecting.
+    nothing. Else all callers get DatabaseUnavailable, those that wait for the next fetch too, and the loader goes on
+    connecting. Callers wait for a later connection only while the database is known to be there, because another
+    connection of the process has just opened, and at most until that try has failed.
     """
 
     _answer_max_s = ANSWER_MAX_S
@@ -45,6 +46,7 @@ class DataLoader(Generic[K, V]):
         self._url, self.name, self._fetch, self._at_once = url, name, fetch, at_once
         self._pending: dict[K, list[asyncio.Future[V | None]]] = {}
         self._wake = asyncio.Event()
+        self._is_there = asyncio.Event()  # whether callers wait for the connection that is being opened
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
         self._batch_keys = READER_BATCH_KEYS.labels(name)
@@ -74,14 +76,15 @@ class DataLoader(Generic[K, V]):
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        self._is_there.clear()
         self._fail_all()
         if self._connection is not None:
             await self._connection.close()
             self._connection = None
 
     async def get(self, key: K) -> V | None:
-        """Returns the value of a key, or None. Raises DatabaseUnavailable without a connection, and QueueFull."""
-        if self._connection is None:
+        """Returns the value of a key, or None. Raises DatabaseUnavailable while the database is away, and QueueFull."""
+        if self._connection is None and not self._is_there.is_set():
             raise DatabaseUnavailable("the database is away")
         if len(self._pending) >= _PENDING_MAX:
             raise QueueFull("too many reads wait")
@@ -99,7 +102,7 @@ class DataLoader(Generic[K, V]):
     async def _run(self) -> None:
         while True:
             if self._connection is None:
-                self._connection = await reconnect(self.name, self._open)
+                self._connection = await reconnect(self.name, self._open_for_callers, self._is_there)
             if not self._pending:
                 self._wake.clear()
                 await self._wake.wait()
@@ -132,12 +135,20 @@ class DataLoader(Generic[K, V]):
             if not (self._connection.broken or self._connection.closed):
                 raise
         self._connection = None
-        self._fail_all()
         self._reconnects.inc()
+        self._is_there.set()
         async with asyncio.timeout(_RECONNECT_S):
-            self._connection = await self._open()
+            self._connection = await self._open_for_callers()
         with QueryTimeout(self._connection, self._answer_max_s):
             return await self._fetch(self._connection, keys)
+
+    async def _open_for_callers(self) -> Connection:
+        """Opens a connection. Raises psycopg.OperationalError, and answers the callers that wait for it."""
+        try:
+            return await self._open()
+        except BaseException:
+            self._fail_all()
+            raise
 
     async def _open(self) -> Connection:
         return await connect_unless_one_waits(self._url, self.name, lock_timeout=_LOCK_TIMEOUT)

@@ -148,7 +148,7 @@ async def test_writes_go_on_at_the_new_primary_while_the_former_one_is_frozen(
                 async with asyncio.timeout(60):
                     while (answer := await merchant.create(paid_order(externalId="b-0"))).status_code == 503:  # noqa: ASYNC110 - no event
                         await asyncio.sleep(0.1)
-                    # Each reader looks for the primary itself, and may find it some milliseconds after the writer.
+                    # The reader looks for the primary itself, and on a busy machine longer than the second that a read waits.
                     while (page := await merchant.get("/api/v2/payment-orders")).status_code == 503:  # noqa: ASYNC110 - no event
                         await asyncio.sleep(0.1)
                 assert (answer.status_code, page.status_code) == (201, 200)
