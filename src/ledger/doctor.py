@@ -43,7 +43,7 @@ from ledger.postgres.embedded.data_dir import database
 from ledger.postgres.embedded.wal_store import WalStore, is_store
 from ledger.postgres.migrate import migrations
 from ledger.postgres.pooling import SessionsShared, is_pooled, pooler_limits, require_sessions
-from ledger.postgres.prepare import connections_allowed, own_vault_url
+from ledger.postgres.prepare import connections_allowed, own_role_url
 from ledger.postgres.registration import CLOCK, CLOCK_MAX_S, CLOCK_WARN_S, RUNNING, RunningProcess, ahead_s
 from ledger.postgres.replica import (
     WRITTEN,
@@ -78,18 +78,22 @@ _LAG_WARN_S: Final = 60.0
 _OVERDUE_WARN_S: Final = 120.0
 _WAITING_WARN_S: Final = 3600.0
 
-# Which of the three settings that make commits durable are off: at the server, whatever this session has set.
+# Which settings that make commits durable are off at the server.
 _NOT_DURABLE: Final = """
 select coalesce(string_agg(name, ', ' order by name), '') from pg_settings
- where name in ('fsync', 'full_page_writes', 'synchronous_commit') and reset_val = 'off'
+ where name in ('fsync', 'full_page_writes') and reset_val = 'off'
 """
+# How far a commit of this role goes, whatever this session has set.
 _COMMITS: Final = "select reset_val from pg_settings where name = 'synchronous_commit'"
 _APPLIED: Final = "select number, checksum from schema_migration"
 _REACTED: Final = "select as_of from reaction_progress"
 
-_NO_VAULT_ROLE: Final = """
-select to_regclass('vault_card') is not null and not exists (
-  select from pg_roles r, pg_database d where d.datname = current_database() and r.rolname = 'ledger_vault_' || d.oid)
+# What the roles are called that the owner makes, those of them that are there, and whether it may make them.
+_OWN_ROLES: Final = """
+select 'ledger_app_' || d.oid, 'ledger_vault_' || d.oid,
+       array(select rolname from pg_roles where rolname in ('ledger_app_' || d.oid, 'ledger_vault_' || d.oid)),
+       r.rolsuper or r.rolcreaterole
+  from pg_database d, pg_roles r where d.datname = current_database() and r.rolname = current_user
 """
 _FINGERPRINT: Final = "select fingerprint from master_key_fingerprint"
 
@@ -240,7 +244,7 @@ def _keys(settings: Settings) -> Finding:
         load_processor_keys(settings)
     except CannotRun as wrong:
         return Finding("keys", "fail", f"{wrong}: bring the key back from where it is kept")
-    place = "the settings" if is_named else str(own)
+    place = settings.master_key_file or "the settings" if is_named else own
     return Finding("keys", "ok", f"the master key is in {place}; sealing keys: {count}")
 
 
@@ -296,14 +300,14 @@ async def _examine_database(
     """Adds a finding per check to `findings`. Raises psycopg.Error at the first one that the database refuses."""
     async with await connect(url, "ledger-doctor") as connection:
         findings.append(_version(connection))
-        findings.append(await _durability(connection, settings))
+        findings.append(await _durability(connection, settings, url))
         findings.append(await _standbys(connection))
         findings.append(await _clock(connection))
         if settings.read_database_url is not None:
             findings.append(await _replica(connection, settings, settings.read_database_url))
         schema = await _schema(connection)
         findings.append(schema)
-        findings.append(await _roles(connection, settings))
+        findings.append(await _roles(connection, settings, url))
         findings.append(await _archive(connection, settings))
         if is_pooled(connection, connection.server_pid):
             findings.append(await _pooler(connection, settings, url if pooler else None))
@@ -329,20 +333,34 @@ def _version(connection: Connection) -> Finding:
     return Finding("database", "ok", text)
 
 
-async def _durability(connection: Connection, settings: Settings) -> Finding:
+async def _durability(connection: Connection, settings: Settings, url: str) -> Finding:
+    """Returns whether commits are on disk, for the application's role as a start checks it. `url` is the owner's."""
+    state: State = "fail" if settings.environment == "production" else "warn"
     off = await _value(connection, _NOT_DURABLE)
     if off:
-        state: State = "fail" if settings.environment == "production" else "warn"
         return Finding("durability", state, f"off: {off}; switch it on, a crash would lose payments")
-    commit = await _value(connection, _COMMITS)
+    commit = await _commits(connection, settings, url)
+    if commit == "off":
+        return Finding("durability", state, "off: synchronous_commit; switch it on, a crash would lose payments")
     if commit not in SURE:
-        state = "fail" if settings.environment == "production" else "warn"
-        return Finding(
-            "durability",
-            state,
-            f"synchronous_commit is {commit}; set it to {' or '.join(SURE)}, a promoted standby would lack payments",
-        )
+        lost = f"synchronous_commit is {commit}; set it to {' or '.join(SURE)}, a promoted standby would lack payments"
+        return Finding("durability", state, lost)
     return Finding("durability", "ok", "a commit is on disk before it is acknowledged")
+
+
+async def _commits(connection: Connection, settings: Settings, url: str) -> Any:
+    """Returns synchronous_commit of the application's role; of the owner, as whom it runs where that cannot log in."""
+    application = settings.database_app_url
+    if application is None:
+        role, _, there, _ = await _row(connection, _OWN_ROLES)
+        application = _own_url(settings, url, role, Purpose.DATABASE_APP_ROLE) if role in there else None
+    if application is not None:
+        try:
+            async with await connect(application, "ledger-doctor") as session:
+                return await _value(session, _COMMITS)
+        except (CannotRun, psycopg.OperationalError):
+            pass  # the finding about the roles names it
+    return await _value(connection, _COMMITS)
 
 
 async def _standbys(connection: Connection) -> Finding:
@@ -408,12 +426,14 @@ async def _pooler(connection: Connection, settings: Settings, url: str | None) -
 async def _clock(connection: Connection) -> Finding:
     before = datetime.now(UTC)
     theirs = await _value(connection, CLOCK)
-    apart_s = abs(ahead_s(before, theirs, datetime.now(UTC)))
-    text = f"this machine's and the database's are {apart_s:.1f} s apart"
-    if apart_s > CLOCK_WARN_S:
-        state: State = "fail" if apart_s > CLOCK_MAX_S else "warn"
-        return Finding("clock", state, f"{text}: synchronise both by NTP")
-    return Finding("clock", "ok", text)
+    apart_s = ahead_s(before, theirs, datetime.now(UTC))
+    if abs(apart_s) > CLOCK_WARN_S:
+        state: State = "fail" if abs(apart_s) > CLOCK_MAX_S else "warn"
+        away = "ahead of" if apart_s > 0 else "behind"
+        return Finding(
+            "clock", state, f"this machine's is {abs(apart_s):.1f} s {away} the database's: synchronise both by NTP"
+        )
+    return Finding("clock", "ok", f"this machine's and the database's are {abs(apart_s):.1f} s apart")
 
 
 async def _schema(connection: Connection) -> Finding:
@@ -468,8 +488,10 @@ async def _own_keys(connection: Connection, settings: Settings, url: str) -> Fin
         return Finding("seals", "fail", str(wrong))
     own = secrets.fingerprint
     if recorded not in (None, own):
-        wrong_key = f"the master key is the wrong one: its fingerprint is {own}, that of the database's is {recorded}"
-        return Finding("seals", "fail", f"{wrong_key}; bring that key back")
+        wrong_key = (
+            f"the master key is the wrong one: its fingerprint is {own}, and the database belongs to the one with"
+        )
+        return Finding("seals", "fail", f"{wrong_key} {recorded}; bring that key back")
     lacking = list[str]()
     for table, holder, purpose in _SEALED:
         rows = await _rows(connection, _SEALING_KEYS.format(table=table))
@@ -493,7 +515,7 @@ async def _own_keys(connection: Connection, settings: Settings, url: str) -> Fin
 def _lacking(settings: Settings, purpose: Purpose, holder: str, rows: list[tuple[Any, ...]]) -> list[str]:
     """Returns what the settings lack. `rows` has the id of each sealing key, and how many keys it wraps."""
     known = SealingKeys(load_sealing_keys(settings, purpose)).ids
-    return [f"{count} {holder} are sealed under {key}" for key, count in rows if key not in known]
+    return [f"{holder} are sealed under {key} ({count})" for key, count in rows if key not in known]
 
 
 async def _card_keys(connection: Connection, settings: Settings, url: str, secrets: Secrets) -> list[tuple[Any, ...]]:
@@ -504,7 +526,7 @@ async def _card_keys(connection: Connection, settings: Settings, url: str, secre
     may_read, role = await _row(connection, _VAULT_ROLE)
     if may_read:
         return await _rows(connection, _CARD_KEYS)
-    vault_url = settings.database_vault_url or own_vault_url(url, role, secrets)
+    vault_url = settings.database_vault_url or own_role_url(url, role, secrets, Purpose.DATABASE_VAULT_ROLE)
     async with await connect(vault_url, "ledger-doctor") as vault:
         return await _rows(vault, _CARD_KEYS)
 
@@ -629,13 +651,13 @@ async def _services(connection: Connection) -> Finding:
     state: State = "ok"
     differences = list[str]()
     if len(releases := sorted({process.release for process in running})) > 1:
-        differences.append(f"the releases {' and '.join(releases)} run side by side: finish the upgrade")
+        differences.append(f"The releases {' and '.join(releases)} run side by side: finish the upgrade")
     for host, processes in by_host.items():
         ahead = max((process.clock_ahead_s for process in processes), key=abs)
         if abs(ahead) > CLOCK_WARN_S:
             away = "ahead of" if ahead > 0 else "behind"
             differences.append(
-                f"the clock of {host} is {abs(ahead):.1f} s {away} the database's: synchronise it by NTP"
+                f"The clock of {host} is {abs(ahead):.1f} s {away} the database's: synchronise it by NTP"
             )
     if differences:
         is_unready = any(abs(process.clock_ahead_s) > CLOCK_MAX_S for process in running)
@@ -643,7 +665,7 @@ async def _services(connection: Connection) -> Finding:
     places = {process.files_id: process for process in running if process.files}
     if len(places) > 1:
         stores = " and ".join(f"{each.files_address} of {each.host}" for each in places.values())
-        differences.append(f"invoices are kept apart in {stores}: name one object store in LEDGER_FILES_URL")
+        differences.append(f"Invoices are kept apart in {stores}: name one object store in LEDGER_FILES_URL")
         state = "fail"
     return Finding("services", state, ". ".join([text, *differences]))
 
@@ -660,25 +682,51 @@ def _host(host: str, processes: list[RunningProcess]) -> str:
     )
 
 
-async def _roles(connection: Connection, settings: Settings) -> Finding:
-    may_create = await _value(connection, "select rolsuper or rolcreaterole from pg_roles where rolname = current_user")
-    missing = []
-    if settings.database_vault_url is None and may_create and await _value(connection, _NO_VAULT_ROLE):
-        missing.append("the vault's role is missing, so no card can be saved: `ledger migrate` makes it")
-    for variable, url in (
-        ("LEDGER_DATABASE_APP_URL", settings.database_app_url),
-        ("LEDGER_DATABASE_VAULT_URL", settings.database_vault_url),
-    ):
-        if url is None and not may_create:
-            missing.append(f"set {variable}, because the owner may not create roles")
-        elif url is not None and not await asyncio.to_thread(_can_log_in, url):
-            missing.append(f"the role of {variable} cannot log in")
+async def _roles(connection: Connection, settings: Settings, owner_url: str) -> Finding:
+    """Returns whether the roles that the application and the vault run under can log in."""
+    application, vault, there, may_create = await _row(connection, _OWN_ROLES)
+    is_prepared = await _value(connection, "select to_regclass('vault_card') is not null")
+    missing, cannot = (
+        list[str](),
+        "cannot log in under this master key: if that is the right one, `ledger migrate` mends it",
+    )
+    for variable, url, name, role, purpose, effect in (
+        ("APP", settings.database_app_url, "application", application, Purpose.DATABASE_APP_ROLE, ""),
+        (
+            "VAULT", settings.database_vault_url, "vault", vault, Purpose.DATABASE_VAULT_ROLE,
+            ", so no card can be saved",
+        ),
+    ):  # fmt: skip
+        if url is not None:
+            if not await asyncio.to_thread(_can_log_in, url):
+                missing.append(f"the role of LEDGER_DATABASE_{variable}_URL cannot log in")
+        elif not may_create:
+            missing.append(f"set LEDGER_DATABASE_{variable}_URL, because the owner may not create roles")
+        elif is_prepared and role not in there:
+            missing.append(f"the {name}'s role is missing{effect}: `ledger migrate` makes it")
+        elif is_prepared and not await asyncio.to_thread(_can_log_in, _own_url(settings, owner_url, role, purpose)):
+            missing.append(f"the {name}'s role, {role}, {cannot}")
     if missing:
         return Finding("roles", "warn", "; ".join(missing))
+    if not is_prepared:
+        return Finding("roles", "ok", "`ledger migrate` makes the application's and the vault's")
     return Finding("roles", "ok", "the application's and the vault's can be used")
 
 
-def _can_log_in(url: str) -> bool:
+def _own_url(settings: Settings, owner_url: str, role: str, purpose: Purpose) -> str | None:
+    """Returns the connection string of a role that the owner makes, None without the master key of its password."""
+    if generates_master_key(settings):
+        return None
+    try:
+        return own_role_url(owner_url, role, load_secrets(settings), purpose)
+    except CannotRun:
+        return None  # the finding about the keys names it
+
+
+def _can_log_in(url: str | None) -> bool:
+    """Returns whether a role can log in, or its password is unknown."""
+    if url is None:
+        return True
     try:
         psycopg.connect(make_conninfo(url, connect_timeout=5)).close()
     except psycopg.Error:

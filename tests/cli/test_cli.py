@@ -6,6 +6,7 @@ import sys
 from importlib.metadata import version
 from uuid import uuid4
 
+import psycopg
 import pytest
 from tests.cli import forked
 from tests.service.trees import environment
@@ -103,6 +104,8 @@ def test_a_misspelt_setting_is_pointed_out(forked_ledger):
 def test_a_key_that_is_missing_is_not_blamed_on_the_database():
     with pytest.raises(CannotRun, match=r"^customer 1 is sealed under a key"), errors_as_cannot_run():
         raise KeyUnavailable("customer 1 is sealed under a key that LEDGER_SEALING_KEYS lacks")
+    with pytest.raises(CannotRun, match=r"^the database refuses this command: no right; "), errors_as_cannot_run():
+        raise psycopg.errors.InsufficientPrivilege("no right")
     with pytest.raises(CannotRun, match=r"^the database does not answer: it is away"), errors_as_cannot_run():
         raise DatabaseUnavailable("it is away")
 

@@ -87,7 +87,7 @@ def test_each_missing_sealing_key_is_named(settings: Settings, statement: str, h
     change(settings, statement, uuid4(), uuid4())
     found = examined(settings)["seals"]
     assert found.state == "fail"
-    assert f"LEDGER_SEALING_KEYS lacks keys: 1 {holder} are sealed under feed" in found.text
+    assert f"LEDGER_SEALING_KEYS lacks keys: {holder} are sealed under feed (1)" in found.text
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_the_keys_of_saved_cards_are_read_as_the_role_of_the_vault(settings: Set
     change(settings, CARD, uuid4(), uuid4(), uuid4())
     found = examined(settings, LEDGER_DATABASE_URL=modest)
     assert (found["seals"].state, found["services"].text) == ("fail", "none runs")
-    assert "LEDGER_SEALING_KEYS lacks keys: 1 saved cards are sealed under feed" in found["seals"].text
+    assert "LEDGER_SEALING_KEYS lacks keys: saved cards are sealed under feed (1)" in found["seals"].text
     nobody = psycopg.conninfo.make_conninfo(modest, user="nobody")
     found = examined(settings, LEDGER_DATABASE_URL=modest, LEDGER_DATABASE_VAULT_URL=nobody)
     assert (found["seals"].state, found["roles"].state) == ("warn", "warn")
@@ -139,15 +139,49 @@ def test_a_data_directory_that_is_none_is_named(tmp_path: Path) -> None:
         assert fault in last.text
 
 
-def test_a_missing_role_of_the_vault_is_found(settings: Settings, database_url: str) -> None:
+@pytest.mark.parametrize(
+    ("prefix", "text"),
+    [
+        ("ledger_vault_", "the vault's role is missing, so no card can be saved: `ledger migrate` makes it"),
+        ("ledger_app_", "the application's role is missing: `ledger migrate` makes it"),
+    ],
+)
+def test_a_missing_role_is_found(settings: Settings, database_url: str, prefix: str, text: str) -> None:
     assert examined(settings)["roles"].state == "ok"
     with psycopg.connect(database_url, autocommit=True) as connection:
-        [(role,)] = connection.execute(
-            "select 'ledger_vault_' || oid from pg_database where datname = current_database()"
-        ).fetchall()
+        role = own_role(connection, prefix)
         connection.execute(f"drop owned by {role}")
         connection.execute(f"drop role {role}")
-    assert "the vault's role is missing, so no card can be saved" in examined(settings)["roles"].text
+    assert examined(settings)["roles"] == Finding("roles", "warn", text)
+
+
+@pytest.mark.parametrize("prefix", ["ledger_vault_", "ledger_app_"])
+def test_a_role_that_may_not_log_in_is_found(settings: Settings, database_url: str, prefix: str) -> None:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        role = own_role(connection, prefix)
+        connection.execute(f"alter role {role} nologin")
+    found = examined(settings)["roles"]
+    assert (found.state, f"{role}, cannot log in" in found.text) == ("warn", True)
+    prepare(settings, database_url)  # as `ledger migrate` does
+    assert examined(settings)["roles"].state == "ok"
+
+
+def test_the_commits_of_the_applications_role_count(settings: Settings, database_url: str) -> None:
+    """The owner's own setting concerns no payment."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        role = own_role(connection, "ledger_app_")
+        connection.execute(f"alter role {role} set synchronous_commit = local")
+        found = examined(settings)["durability"]
+        assert (found.state, found.text.partition(";")[0]) == ("warn", "synchronous_commit is local")
+        connection.execute(f"alter role {role} set synchronous_commit = remote_apply")
+    assert examined(settings)["durability"].state == "ok"
+
+
+def own_role(connection: psycopg.Connection, prefix: str) -> str:
+    [(role,)] = connection.execute(
+        "select %s || oid from pg_database where datname = current_database()", [prefix]
+    ).fetchall()
+    return str(role)
 
 
 def test_a_database_that_takes_no_writes_is_named_as_such(settings: Settings) -> None:

@@ -49,6 +49,18 @@ def test_the_application_may_only_insert_and_read_events(settings, database_url)
                 connection.execute(change)
 
 
+def test_a_role_that_does_not_own_the_database_is_refused_in_one_line(settings, database_url):
+    prepare(settings, database_url)
+    name = f"other_{uuid4().hex[:8]}"
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(f"create role {name} login")
+        with pytest.raises(
+            CannotRun, match=r"permission denied .*; LEDGER_DATABASE_URL has to name the role that owns"
+        ):
+            prepare(settings, psycopg.conninfo.make_conninfo(database_url, user=name))
+        connection.execute(f"drop role {name}")
+
+
 def test_preparing_twice_changes_nothing(settings, database_url):
     assert prepare(settings, database_url) == prepare(settings, database_url)
 

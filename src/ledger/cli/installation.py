@@ -139,6 +139,9 @@ def errors_as_cannot_run() -> Iterator[None]:
         raise CannotRun(str(unopened)) from unopened
     except (Fault, psycopg.OperationalError) as failure:
         raise CannotRun(f"the database does not answer: {' '.join(str(failure).split())}") from failure
+    except psycopg.errors.InsufficientPrivilege as refusal:
+        reason = f"the database refuses this command: {' '.join(str(refusal).split())}"
+        raise CannotRun(f"{reason}; docs/how-to/use-your-own-postgres.md has the rights of each role") from refusal
 
 
 def uuid_of(text: str, what: str) -> UUID:

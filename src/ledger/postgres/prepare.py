@@ -108,8 +108,9 @@ def prepare(settings: Settings, owner_url: str, progress: Progress = unreported)
     """Brings the schema up to date and returns the application's settings, with `database_url` for its own role.
 
     Raises NoPrimary: no connection, or a server that takes no writes. Raises CannotRun: a migration that fails, no
-    master key in production, another master key than the database's, a pooler that shares sessions, or a database in
-    production that may lose commits after it has acknowledged them. A replica may be away.
+    master key in production, another master key than the database's, a role that does not own the database, a pooler
+    that shares sessions, or a database in production that may lose commits after it has acknowledged them. A replica
+    may be away.
     """
     if not generates_master_key(settings):
         load_secrets(settings)  # a malformed one stops the start before anything is written
@@ -128,6 +129,9 @@ def prepare(settings: Settings, owner_url: str, progress: Progress = unreported)
         require_closed_vault(application_url, settings.environment)
     except psycopg.OperationalError as failure:
         raise NoPrimary(f"the database does not answer: {' '.join(str(failure).split())}") from failure
+    except psycopg.errors.InsufficientPrivilege as refusal:
+        reason = f"the database refuses a step of the start: {' '.join(str(refusal).split())}"
+        raise CannotRun(f"{reason}; LEDGER_DATABASE_URL has to name the role that owns the database") from refusal
     return msgspec.structs.replace(
         settings,
         database_url=application_url,
@@ -303,16 +307,15 @@ def _role_urls(settings: Settings, owner_url: str, secrets: Secrets) -> tuple[st
         may_create, role, vault_role, schema = row
         with connection.transaction():
             if application_url is None and may_create:
-                password = secrets.key(Purpose.DATABASE_APP_ROLE).hex()
-                _provide_role(connection, role, schema, password)
+                _provide_role(connection, role, schema, secrets.key(Purpose.DATABASE_APP_ROLE).hex())
                 _grant_tables(connection, role, schema)
                 _revoke_history(connection, role, schema)
                 if connection.execute("select 1 from pg_namespace where nspname = %s", [f"{schema}_jobs"]).fetchone():
                     _grant_tables(connection, role, f"{schema}_jobs")  # the queue of jobs, if it has its own schema
-                application_url = make_conninfo(owner_url, user=role, password=password)
+                application_url = own_role_url(owner_url, role, secrets, Purpose.DATABASE_APP_ROLE)
             if vault_url is None and may_create:
                 _provide_role(connection, vault_role, schema, secrets.key(Purpose.DATABASE_VAULT_ROLE).hex())
-                vault_url = own_vault_url(owner_url, vault_role, secrets)
+                vault_url = own_role_url(owner_url, vault_role, secrets, Purpose.DATABASE_VAULT_ROLE)
             _close_vault(connection, schema, _user_of(application_url), _user_of(vault_url))
     if not _can_log_in(application_url):
         _warn(f"{_reason(application_url)}, so the application runs as the owner: set LEDGER_DATABASE_APP_URL")
@@ -324,9 +327,9 @@ def _role_urls(settings: Settings, owner_url: str, secrets: Secrets) -> tuple[st
     return application_url, vault_url
 
 
-def own_vault_url(owner_url: str, role: str, secrets: Secrets) -> str:
-    """Returns the connection string of the vault's role as the owner makes it, with a password from the master key."""
-    return make_conninfo(owner_url, user=role, password=secrets.key(Purpose.DATABASE_VAULT_ROLE).hex())
+def own_role_url(owner_url: str, role: str, secrets: Secrets, purpose: Purpose) -> str:
+    """Returns the connection string of a role as the owner makes it, with a password from the master key."""
+    return make_conninfo(owner_url, user=role, password=secrets.key(purpose).hex())
 
 
 def _close_vault(connection: psycopg.Connection, schema: str, application: str | None, vault: str | None) -> None:

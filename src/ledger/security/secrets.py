@@ -179,10 +179,10 @@ def _read(variable: str, path: Path) -> bytes:
 def _text_of(variable: str, path: Path) -> str:
     try:
         return read_file(path, _FILE_BYTES_MAX).decode("ascii")
-    except OSError as refusal:
-        raise SettingWrong(variable, f"cannot be read: {refusal.strerror}") from refusal
-    except TooLarge as fault:
-        raise SettingWrong(variable, f"cannot be read: {fault}") from None
+    except (OSError, TooLarge) as refusal:
+        reason = refusal.strerror if isinstance(refusal, OSError) else refusal
+        named = variable if str(path) in variable else f"{variable} {path}"
+        raise SettingWrong(named, f"cannot be read: {reason}") from None
     except UnicodeDecodeError:
         raise SettingWrong(variable, "must hold 32 bytes in hex or base64") from None
 
