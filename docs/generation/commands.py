@@ -19,7 +19,7 @@ _INTRO = """
 for as long as they need it.
 
 A command that fails prints the reason in one line on standard error and exits 1. `ledger COMMAND --help` prints the text
-of this page. A misspelt command or option is answered with those that look like it.
+of this page. A misspelt command or option is answered with those that look like it, and wrong usage exits 2.
 
 ## Output for programs
 
@@ -80,7 +80,7 @@ def _spelled(parameter: Any) -> str:
 
 
 def _metavar(parameter: Any) -> str:
-    name = parameter.metavar or parameter.name.upper()
+    name = f"{parameter.metavar or parameter.name.upper()}{'…' if parameter.nargs == -1 else ''}"
     return name if parameter.required else f"[{name}]"
 
 

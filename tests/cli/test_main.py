@@ -4,8 +4,27 @@ from __future__ import annotations
 
 import pytest
 from psycopg.conninfo import timeout_from_conninfo
+from typer.testing import CliRunner
 
 from ledger.cli import main
+
+
+@pytest.mark.parametrize("command", [[], ["doctor"], ["keys", "create"], ["merchants"]])
+def test_a_flag_shows_no_type_in_the_help(command: list[str]) -> None:
+    shown = CliRunner().invoke(main.app, [*command, "--help"])
+    assert (shown.exit_code, "--help" in shown.output, "<bool>" in shown.output) == (0, True, False)
+
+
+def test_the_paragraphs_of_a_help_fill_the_lines() -> None:
+    shown = CliRunner().invoke(main.app, ["doctor", "--help"], terminal_width=120).output
+    assert "what waits there. It changes nothing" in " ".join(shown.split())
+    assert not [line for line in shown.splitlines() if line.strip().endswith(" It")]
+
+
+def test_the_commands_that_run_the_service_come_first() -> None:
+    shown = CliRunner().invoke(main.app, ["--help"]).output
+    places = [shown.index(f"│ {name} ") for name in ("serve", "doctor", "merchants", "backup")]
+    assert places == sorted(places)
 
 
 @pytest.mark.parametrize(

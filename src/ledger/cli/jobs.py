@@ -46,7 +46,7 @@ def list_(
 
 @app.command()
 def retry(
-    jobs: Annotated[list[int] | None, typer.Argument(metavar="JOB…", help="The jobs, as `list` names them.")] = None,
+    jobs: Annotated[list[int] | None, typer.Argument(metavar="JOB", help="The jobs, as `list` names them.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All jobs that `list` shows.")] = False,
     by: By = None,
     reason: Reason = None,

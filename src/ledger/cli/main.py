@@ -56,6 +56,11 @@ _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 class _Commands(TyperGroup):
     """The commands, of which each ends in silence once its output is no longer read, as after `| head -1`."""
 
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Runs the program."""
+        _prepare_help(self)
+        return super().main(*args, **options)
+
     def invoke(self, ctx: Any) -> Any:
         """Runs the command that the arguments name."""
         try:
@@ -72,6 +77,18 @@ class _Commands(TyperGroup):
         return result
 
 
+def _prepare_help(command: Any) -> None:
+    """Prepares the help of a command and of those below it: paragraphs fill the terminal's lines, and a flag, which has
+    no value, shows no type.
+    """
+    command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in (command.help or "").split("\n\n"))
+    for parameter in (*command.params, command.get_help_option(typer.Context(command))):
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+    for child in getattr(command, "commands", {}).values():
+        _prepare_help(child)
+
+
 app = typer.Typer(
     name="ledger",
     cls=_Commands,
@@ -79,35 +96,39 @@ app = typer.Typer(
     add_completion=True,
     pretty_exceptions_enable=False,
 )
-app.add_typer(merchants.app, name="merchants")
-app.add_typer(keys.app, name="keys")
-app.add_typer(processors.app, name="processors")
-app.add_typer(jobs.app, name="jobs")
-app.add_typer(messages.app, name="messages")
-app.add_typer(events.app, name="events")
-app.add_typer(log.app, name="log")
-app.add_typer(operations.app, name="operations")
-app.command()(seed.seed)
-app.command()(demo.demo)
-app.command()(replay.replay)
-app.command()(export.export)
-app.command()(rebuild.rebuild)
-app.command()(archive.archive)
-app.command()(reconcile.reconcile)
-app.command()(audit.audit)
-app.command()(payouts.payouts)
-for command in (
-    service.serve,
-    service.api,
-    service.worker,
-    service.migrate,
-    service.distribute,
-    service.backup,
-    service.restore,
-    service.settings,
-    service.doctor,
+_RUN, _CHECK, _SERVE_MERCHANTS, _KEEP = "Run the service", "Check and repair", "Merchants", "Keep the data"
+for panel, command in (
+    (_RUN, service.serve),
+    (_RUN, service.api),
+    (_RUN, service.worker),
+    (_RUN, service.migrate),
+    (_RUN, service.settings),
+    (_RUN, demo.demo),
+    (_RUN, seed.seed),
+    (_CHECK, service.doctor),
+    (_CHECK, audit.audit),
+    (_CHECK, reconcile.reconcile),
+    (_CHECK, replay.replay),
+    (_CHECK, rebuild.rebuild),
+    (_SERVE_MERCHANTS, payouts.payouts),
+    (_KEEP, service.backup),
+    (_KEEP, service.restore),
+    (_KEEP, export.export),
+    (_KEEP, archive.archive),
+    (_KEEP, service.distribute),
 ):
-    app.command()(command)
+    app.command(rich_help_panel=panel)(command)
+for panel, name, group in (
+    (_CHECK, "jobs", jobs),
+    (_CHECK, "messages", messages),
+    (_CHECK, "operations", operations),
+    (_SERVE_MERCHANTS, "merchants", merchants),
+    (_SERVE_MERCHANTS, "keys", keys),
+    (_SERVE_MERCHANTS, "processors", processors),
+    (_SERVE_MERCHANTS, "events", events),
+    (_KEEP, "log", log),
+):
+    app.add_typer(group.app, name=name, rich_help_panel=panel)
 
 
 def _print_version(wanted: bool) -> None:

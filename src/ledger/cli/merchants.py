@@ -186,7 +186,7 @@ def close(
 @app.command(name="set")
 def set_(
     merchant_id: MerchantId,
-    settings: Annotated[list[str], typer.Argument(metavar="KEY=VALUE…", help=f"The settings: {CHOICES}.")],
+    settings: Annotated[list[str], typer.Argument(metavar="KEY=VALUE", help=f"The settings: {CHOICES}.")],
     by: By = None,
     reason: Reason = None,
     data_dir: DataDir = None,
@@ -278,7 +278,7 @@ def set_logo(
     merchant_id: MerchantId,
     image: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="A PNG. Without one, the logo is removed.", show_default=False),
+        typer.Argument(metavar="FILE", help="A PNG. Without one, the logo is removed.", show_default=False),
     ] = None,
     by: By = None,
     reason: Reason = None,

@@ -31,7 +31,7 @@ _DISMISSED_JSON: Final = (
     "{message, kind, processor, account, merchantId, orderId, receivedAt, waitedFor, dismissedAt, dismissedBy, reason}"
 )
 
-Ids = Annotated[list[str] | None, typer.Argument(metavar="MESSAGE…", help="The messages, as `list` names them.")]
+Ids = Annotated[list[str] | None, typer.Argument(metavar="MESSAGE", help="The messages, as `list` names them.")]
 
 
 @app.command(name="list")

@@ -21,7 +21,7 @@ _NONE: Final = "-"
 
 def rebuild(
     tables: Annotated[
-        list[str] | None, typer.Argument(metavar="[TABLE…]", help="The tables; by default every read model.")
+        list[str] | None, typer.Argument(metavar="TABLE", help="The tables; by default every read model.")
     ] = None,
     merchant: Annotated[
         str | None, typer.Option(metavar="MERCHANT_ID", help="The merchant; by default each one.")
