@@ -273,6 +273,23 @@ async def test_an_answer_that_is_found_is_returned_once_the_standby_has_it(datab
     assert (await asyncio.gather(*found))[1:] == [answer, answer]
 
 
+@pytest.mark.parametrize("step", [EntryAction.AUTHORIZATION, EntryAction.CAPTURE])
+async def test_a_fence_that_is_found_counts_once_the_standby_has_it(
+    database_url: str, shop: Shop, step: EntryAction
+) -> None:
+    """Else the next primary lacks it, and lets a late call through that was reported as never arriving."""
+    asked = question(shop.merchant_id, "late", step=step, fence=True)
+    look_up = shop.sandbox.look_up if step is EntryAction.AUTHORIZATION else shop.sandbox.look_up_capture
+    assert await look_up(asked) is None
+    async with without_standby(database_url):
+        left = len(await waiting_backends(database_url))
+        again = asyncio.create_task(look_up(asked))
+        async with asyncio.timeout(10):
+            while len(await waiting_backends(database_url)) == left:
+                assert not again.done()
+    assert await again is None
+
+
 async def test_calls_that_wait_share_a_transaction(shop: Shop, database_url: str):
     references = [await shop.authorized() for _ in range(30)]
     await asyncio.gather(*[shop.sandbox.capture(shop.capture(reference)) for reference in references])

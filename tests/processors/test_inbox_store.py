@@ -15,6 +15,7 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 from tests.processors.shop import NOW, Shop
+from tests.standbys import waiting_backends, without_standby
 from uuid_utils.compat import uuid7
 
 from ledger.background.inbox.consumer import Applied, DeadLetter, InboxConsumer, RetryLater, fetch
@@ -24,6 +25,7 @@ from ledger.background.inbox.retention import KEPT, delete_applied
 from ledger.journal.event_archive import ArchiveUnavailable
 from ledger.operations.context.clock import Clock
 from ledger.postgres.connection import connect
+from ledger.postgres.faults import DatabaseUnavailable
 from ledger.processors.inbox_store import Inbox
 from ledger.processors.messages import DepositReceived, DisputeOpened, DisputeWon, Message, SettlementMatched
 from ledger.processors.sandbox.processor import SandboxProcessor
@@ -90,6 +92,28 @@ async def test_a_second_message_with_the_same_id_changes_nothing(inbox: Inbox):
     await inbox.receive(opened(amount=100))
     assert (await inbox.receive(opened(amount=900))).message == opened(amount=100)
     assert await inbox.claim() == [opened(amount=100)]
+
+
+async def test_a_message_that_is_stored_already_is_on_the_standby_before_its_sender_may_forget_it(
+    database_url: str, inbox: Inbox
+):
+    async with without_standby(database_url):
+        left = set(await waiting_backends(database_url))
+        async with Inbox(database_url) as first:
+            stored = asyncio.create_task(first.receive(opened()))
+            while not (waiting := set(await waiting_backends(database_url)) - left):
+                assert not stored.done()
+            with psycopg.connect(database_url, autocommit=True) as connection:
+                connection.execute(
+                    "select pg_cancel_backend(%s)", [*waiting]
+                )  # it is visible now, on this server alone
+            with pytest.raises(DatabaseUnavailable):
+                await stored
+        repeated = asyncio.create_task(inbox.receive(opened()))
+        async with asyncio.timeout(10):
+            while not set(await waiting_backends(database_url)) - left:
+                assert not repeated.done()
+    assert not (await repeated).is_new
 
 
 async def test_message_ids_are_unique_within_a_merchant(inbox: Inbox):

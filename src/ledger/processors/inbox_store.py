@@ -18,6 +18,7 @@ import structlog
 from msgspec import Struct
 
 from ledger.postgres.connection import SharedClient
+from ledger.postgres.replication import wait_for_standbys
 from ledger.postgres.skip_scan import skip_scan
 from ledger.processors import messages
 from ledger.processors.messages import Message
@@ -171,10 +172,13 @@ class Inbox:
     async def receive(self, message: Message) -> InboxEntry:
         """Stores a verified message and returns its entry.
 
-        The message is then on disk, and its sender need not send it again.
+        The message is then on disk and on the synchronous standby, and its sender need not send it again.
         """
         body = messages.encode(message).decode()
-        stored = await self._execute(_STORE, (*key_of(message), message.order_id, body))
+        async with self._client.turn() as connection:
+            stored = await connection.execute(_STORE, (*key_of(message), message.order_id, body))
+            if not stored.rowcount:  # the first one's sender may not have been answered, because the standby was away
+                await wait_for_standbys(connection)
         entry = await self.receipt(key_of(message))
         assert entry is not None, "the message was stored, now or before"
         if _lasting(entry.message) not in (_lasting(message), _without_account(message)):

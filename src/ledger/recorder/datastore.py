@@ -10,23 +10,31 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 import psycopg
 from eventsourcing import persistence
 from psycopg import RawCursor
+from psycopg.abc import PQGen
+from psycopg.pq.abc import PGconn
+from psycopg.rows import RowFactory, tuple_row
 from psycopg_pool import ConnectionPool
 
 from ledger.journal.event_archive import NO_ARCHIVE, ArchiveUnavailable, EventArchive
 from ledger.postgres import arrays
 from ledger.postgres.connection import SET, connect_arguments
 from ledger.postgres.distribution import HEADS, is_distributed
+from ledger.postgres.replication import CommitWarnings, not_replicated
 from ledger.postgres.shards import HOLD, NOT_HELD, SHARDS, WRITE_TO_SHARDS, Shard, Shards, shards_in
+
+T = TypeVar("T")
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Cursor = psycopg.Cursor[tuple[Any, ...]]
 
+_NAME: Final = "ledger-recorder"
+"""The name of the connections in the database's activity view."""
 _CONNECTIONS_MAX: Final = 16
 
 # The library names its exceptions after those of the Python database interface, as psycopg does.
@@ -45,6 +53,26 @@ _ERRORS: Final[tuple[tuple[type[psycopg.Error], type[persistence.PersistenceErro
 
 Commanded = tuple[str, Sequence[Any]]
 """A statement of a commit, with `$n` for its values."""
+
+
+class _ReplicatedConnection(Connection):
+    """A connection whose commits are acknowledged only with their synchronous standby.
+
+    A commit that the server acknowledged without it raises an OperationalError without an SQLSTATE, and closes the
+    connection: the commit is unknown.
+    """
+
+    def __init__(self, pgconn: PGconn, row_factory: RowFactory[Any] = tuple_row) -> None:
+        super().__init__(pgconn, row_factory)
+        self._warnings = CommitWarnings(_NAME)
+        self.add_notice_handler(self._warnings)
+
+    def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
+        result = super().wait(gen, interval, timeout)
+        if self._warnings.unreplicated:
+            self.pgconn.finish()
+            raise not_replicated()
+        return result
 
 
 def _configure(settings: Mapping[str, str], connection: Connection) -> None:
@@ -165,7 +193,8 @@ class Store:
 def _pool(url: str, configure: Callable[[Connection], None]) -> ConnectionPool[Connection]:
     return ConnectionPool(
         url,
-        kwargs=connect_arguments("ledger-recorder"),
+        connection_class=_ReplicatedConnection,
+        kwargs=connect_arguments(_NAME),
         configure=configure,
         # Finds a connection that broke while it was idle. An insert would find it too, with an unknown outcome.
         check=ConnectionPool.check_connection,

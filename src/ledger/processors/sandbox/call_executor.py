@@ -213,13 +213,17 @@ class CallExecutor:
         ProcessorTimedOut.
         """
         key = (merchant_id, idempotency_key)
-        async with self.connection() as connection, connection.transaction() as transaction:
-            if kind is CallKind.AUTHORIZE:
-                await charge_rows.fence(connection, *key)
-                if await charge_rows.read(connection, [key]):
-                    return
-            if (await connection.execute(_FENCE, (merchant_id, kind, idempotency_key))).rowcount == 0:
-                raise psycopg.Rollback(transaction)  # recorded, or fenced already: no half of a fence is left
+        async with self.connection() as connection:
+            async with connection.transaction() as transaction:
+                if kind is CallKind.AUTHORIZE:
+                    await charge_rows.fence(connection, *key)
+                    if await charge_rows.read(connection, [key]):
+                        return
+                count = (await connection.execute(_FENCE, (merchant_id, kind, idempotency_key))).rowcount
+                if count == 0:
+                    raise psycopg.Rollback(transaction)  # recorded, or fenced already: no half of a fence is left
+            if count == 0:
+                await wait_for_standbys(connection)  # a promoted one that lacks the fence would let the call through
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
