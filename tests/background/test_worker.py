@@ -10,12 +10,14 @@ import pytest
 from campaigns.chaos.proxy import proxied
 from tests.background.conftest import rows
 from tests.operations.conftest import register
+from tests.standbys import waiting_backends, without_standby
 
 from ledger.background import periodic
 from ledger.background.erasure import ErasureSweep
 from ledger.background.reactions.runner import ReactionRunner
 from ledger.background.worker import run
 from ledger.operations.context.ledger import Ledger
+from ledger.service.child_process import ChildProcess
 from ledger.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -93,3 +95,29 @@ async def test_a_worker_seals_the_logs(database_url: str, ledger: Ledger, tmp_pa
     assert rows(database_url, "select size = position from log_tree join merchant_head using (merchant_id)") == [
         (True,)
     ]
+
+
+async def test_a_worker_that_is_stopped_leaves_the_commits_that_wait_for_the_standby_waiting(
+    database_url: str, tmp_path: Path
+) -> None:
+    settings = Settings(
+        database_url=database_url, database_app_url=database_url, master_key="11" * 32, data_dir=tmp_path
+    )
+    child = ChildProcess("worker", "ledger.background.worker:run").configure(settings)
+    named = """select pid from pg_stat_activity where datname = current_database() and wait_event = 'SyncRep'
+                and application_name = 'ledger-jobs'"""
+    try:
+        async with asyncio.timeout(60):
+            while not child.is_ready:
+                assert child.is_alive()
+                await asyncio.sleep(0.01)
+            async with without_standby(database_url):
+                while not (waiting := rows(database_url, named)):  # noqa: ASYNC110 - the heartbeat of its jobs
+                    await asyncio.sleep(0.01)
+                child.ask_to_stop()
+                while child.is_alive():  # noqa: ASYNC110 - no event
+                    await asyncio.sleep(0.01)
+                assert child.ending == "exited with 0"
+                assert {pid for (pid,) in waiting} <= {*await waiting_backends(database_url)}
+    finally:
+        child.end()

@@ -17,7 +17,15 @@ from tests.standbys import waiting_backends, without_standby
 from ledger.background.inbox.missed import ReadMarks
 from ledger.postgres import connection as connections
 from ledger.postgres import listener, pipeline
-from ledger.postgres.connection import Connection, QueryTimeout, SharedClient, TakesNoWrites, connect, reconnect
+from ledger.postgres.connection import (
+    Connection,
+    QueryTimeout,
+    SharedClient,
+    TakesNoWrites,
+    connect,
+    held_up_commits,
+    reconnect,
+)
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.postgres.listener import Listener
 from ledger.postgres.silent_servers import has_ended
@@ -243,6 +251,25 @@ async def test_a_client_that_gave_up_a_commit_leaves_no_second_one_waiting(
             await asyncio.sleep(0.01)
         async with client.turn() as connection:
             await execute(connection)
+
+
+async def test_commits_that_are_held_up_are_found_and_those_that_were_given_up_too(database_url: str) -> None:
+    commit = "select pg_logical_emit_message(true, 'test', '')"
+    async with (
+        await connect(database_url, "test-look") as looking,
+        await connect(database_url, "test-waits") as waits,
+        await connect(database_url, "test-gives-up") as gives_up,
+        asyncio.timeout(60),
+    ):
+        async with without_standby(database_url):
+            waiting = asyncio.create_task(waits.execute(commit))
+            with pytest.raises(psycopg.OperationalError), QueryTimeout(gives_up, 0.3):
+                await gives_up.execute(commit)
+            while await held_up_commits(looking) != ["test-gives-up", "test-waits"]:  # noqa: ASYNC110 - no event
+                await asyncio.sleep(0.01)
+        await waiting
+        while await held_up_commits(looking):  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.01)
 
 
 async def test_a_database_that_may_only_be_read_is_not_connected_to(database_url: str) -> None:

@@ -1,16 +1,20 @@
 """The worker: one process that does everything that happens outside a request, until it is stopped.
 
 Stop a part between two pieces of its work. What has begun is finished, or left for the next worker, which finds it by
-the same query.
+the same query. What waits for a synchronous standby that is away is left to the server, whose wait goes on.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
+from typing import Final
 from uuid import UUID
+
+import structlog
 
 from ledger.background.audits.runner import AuditRunner
 from ledger.background.deliveries.sender import DeliverySender
@@ -34,6 +38,8 @@ from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.payment_lookup import open_lookup
 from ledger.operations.payment_methods.sweep import sweep_cards
 from ledger.operations.processor_accounts.erase_keys import erase_expired_keys
+from ledger.postgres.connection import QueryTimeout, SharedClient, held_up_commits
+from ledger.postgres.faults import DatabaseUnavailable
 from ledger.postgres.registration import Registration
 from ledger.security.secrets import load_checkpoint_keys
 from ledger.settings import Settings, log_origin
@@ -50,6 +56,11 @@ from projections.orders.open_calls import OpenCalls
 from projections.orders.reconciliation import ReconciliationLog
 from projections.processor_accounts import disconnected_accounts
 from projections.search.compaction import SearchCompactor
+
+_log = structlog.get_logger()
+
+_LOOK_S: Final = 0.5
+"""How often a worker that is to stop looks whether a commit is held up."""
 
 
 @asynccontextmanager
@@ -136,8 +147,28 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
         tasks = [asyncio.create_task(run_part(stop)) for run_part in parts]
         with sampling(ledger.journal.sample_metrics, sample_quarantine, sealer.sample):
             ready()
+            leaving = asyncio.create_task(_leave_held_up(ledger.journal.announcer, stop))
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            leaving.cancel()
             stop.set()  # if a part has failed, the others end before their connections do
             await asyncio.gather(*tasks)
     if tracing is not None:
         tracing.stop()
+
+
+async def _leave_held_up(client: SharedClient, stop: asyncio.Event) -> None:
+    """Ends the process if a commit of it is held up once `stop` is set.
+
+    No time-out of the server ends a commit that waits for a standby. To cancel the wait would make the commit visible,
+    although a promoted standby lacks it. Without its client the server goes on waiting.
+    """
+    await stop.wait()
+    while True:
+        await asyncio.sleep(_LOOK_S)
+        with suppress(DatabaseUnavailable):
+            async with client.turn() as connection:
+                with QueryTimeout(connection):
+                    names = await held_up_commits(connection)
+            if names:
+                _log.warning("worker_left_commits", of=names)
+                os._exit(0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 from typing import Any, Final, Self, TypeVar
@@ -32,6 +32,7 @@ from ledger.postgres.silent_servers import (
     abort_connection,
     cut_if_silent,
     has_ended,
+    open_beside,
 )
 
 T = TypeVar("T")
@@ -85,6 +86,12 @@ and the host and the port of their servers. One that waits for a synchronous sta
 # Which of these processes wait for a standby.
 _WAITING: Final = "select pid from pg_stat_activity where pid = any(%s) and wait_event = 'SyncRep'"
 
+# Which of these processes have a commit that has waited for a standby for a second.
+_HELD_UP: Final = """
+select pid from pg_stat_activity
+ where pid = any(%s) and wait_event = 'SyncRep' and state_change < clock_timestamp() - interval '1 second'
+"""
+
 
 class Connection(WatchedConnection):
     """A connection whose commits are acknowledged only with their synchronous standby.
@@ -102,11 +109,11 @@ class Connection(WatchedConnection):
 
     def __init__(self, pgconn: PGconn, row_factory: AsyncRowFactory[Any] = tuple_row) -> None:
         super().__init__(pgconn, row_factory)
-        self._name = (pgconn.parameter_status(b"application_name") or b"").decode()
+        self.name = (pgconn.parameter_status(b"application_name") or b"").decode()
         self._at = pgconn.host, pgconn.port
         self.server_pid = pgconn.backend_pid
         self.has_citus = False
-        self._warnings = CommitWarnings(self._name)
+        self._warnings = CommitWarnings(self.name)
         self.add_notice_handler(self._warnings)
         self._waits = 0
         self._no_wait = asyncio.Event()
@@ -135,7 +142,7 @@ class Connection(WatchedConnection):
 
     def give_up(self) -> None:
         """Records that this process no longer waits for a statement of this connection."""
-        _LEFT.setdefault((self._name, *self._at), set()).add(self.server_pid)
+        _LEFT.setdefault((self.name, *self._at), set()).add(self.server_pid)
 
     async def close(self) -> None:
         while self._waits and not self.closed:
@@ -274,6 +281,17 @@ async def require_none_waits(connection: psycopg.AsyncConnection[Any], name: str
         if waiting:
             raise psycopg.OperationalError(f"a commit of {name} still waits for the synchronous standby")
         _LEFT.pop(at, None)
+
+
+async def held_up_commits(connection: Connection) -> Sequence[str]:
+    """Returns the names of the connections of this process, to the same server, whose commits have waited for a
+    synchronous standby for a second, those that it gave up among them. Raises psycopg.OperationalError.
+    """
+    at = connection.pgconn.host, connection.pgconn.port
+    names = {pid: name for (name, *left_at), pids in _LEFT.items() if (*left_at,) == at for pid in pids}
+    names |= {each.server_pid: each.name for each in open_beside(connection) if isinstance(each, Connection)}
+    found = await (await connection.execute(_HELD_UP, (list(names),), prepare=False)).fetchall()
+    return sorted(names[pid] for (pid,) in found)
 
 
 async def reconnect(

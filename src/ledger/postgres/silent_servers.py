@@ -134,7 +134,7 @@ def cut_if_silent(connection: psycopg.AsyncConnection[Any]) -> bool:
     if not isinstance(connection, WatchedConnection) or connection.closed:
         return False
     since_s = time.monotonic() - SILENT_S
-    theirs = [each for each in _open if each.server == connection.server and not each.is_over]
+    theirs = open_beside(connection)
     if not theirs:
         return True  # another statement's look has just cut them all, and the tasks that wait have not run since
     if not all(each.is_silent_since(since_s) for each in theirs):
@@ -143,6 +143,11 @@ def cut_if_silent(connection: psycopg.AsyncConnection[Any]) -> bool:
         each.cut()
     _log.warning("database_silent", seconds=SILENT_S, connections=len(theirs))
     return True
+
+
+def open_beside(connection: WatchedConnection) -> list[WatchedConnection]:
+    """Returns the open connections of this process to the same server, this one among them."""
+    return [each for each in _open if each.server == connection.server and not each.is_over]
 
 
 def abort_connection(connection: psycopg.AsyncConnection[Any]) -> None:
