@@ -115,12 +115,12 @@ async def test_doctor_shows_every_machine_and_what_differs(database_url: str) ->
     elsewhere(database_url, host="app3", ahead=-1.5)
     found = await examined(database_url)
     assert found.state == "warn"
-    assert "the releases 0.0.9 and 0.1.0 run side by side: finish the upgrade" in found.text
-    assert "the clock of app3 is 1.5 s behind the database's" in found.text
+    assert "The releases 0.0.9 and 0.1.0 run side by side: finish the upgrade" in found.text
+    assert "The clock of app3 is 1.5 s behind the database's" in found.text
     elsewhere(database_url, host="app4", files="s3://bucket")
     found = await examined(database_url)
     assert found.state == "fail"
-    assert "invoices are kept apart in file:///srv/one of app2 and s3://bucket of app4" in found.text
+    assert "Invoices are kept apart in file:///srv/one of app2 and s3://bucket of app4" in found.text
 
 
 def test_a_second_machine_with_a_folder_of_its_own_is_refused(database_url: str, tmp_path: Path) -> None:
