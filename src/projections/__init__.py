@@ -14,7 +14,7 @@ In reading order:
 - `lists`: pages of orders, their filters and totals. `search`: the text search of a page.
 - `events`: the feed of public events. `as_of`: resources as they were. `histories`: what
   happened to them.
-- `formats`: how times, amounts and numbers are written.
+- `formats`: how times, amounts and numbers are written. `report_pages`: reports as pages of HTML.
 - `inline`: all tables together, as the journal writes them. `binary`: values in Postgres' binary format.
 - `erasures`: the reads of an erasure.
 - `rebuild`: the same rows from the log alone. `read_models`: which rows follow from which stream.

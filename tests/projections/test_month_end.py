@@ -26,7 +26,9 @@ from ledger.domain.orders.invoices.events import (
     StampingRequested,
 )
 from ledger.postgres.connection import connect
-from projections.orders.month_end import COLUMNS, Month, MonthLine, as_csv, as_page, month_lines
+from projections.global_invoices import GlobalMovement, MovementType
+from projections.orders.missing_documents import MissingDocument
+from projections.orders.month_end import MORE_MISSING, Month, MonthLine, as_csv, as_page, month_lines
 
 pytestmark = pytest.mark.anyio
 
@@ -176,8 +178,31 @@ def test_the_report_is_a_table_of_csv_and_a_page() -> None:
     )
     page = as_page(Month(lines=[line], missing=[]), "Café <Tacuba>")
     assert "<h1>Café &lt;Tacuba&gt;</h1>" in page
-    assert "<td>1160.50</td>" in page
-    assert page.count("<th>") == len(COLUMNS)
+    assert ">1,160.50</td>" in page
+    assert re.findall(r"<th[^>]*>([^<]*)</th>", page) == [
+        "Kind", "State", "Currency", "Documents", "Total", "IVA", "IEPS", "IVA withheld", "ISR withheld",
+    ]  # fmt: skip
+    assert '<meta name="viewport"' in page
+
+
+def test_the_page_lists_what_is_not_stamped_and_an_empty_month() -> None:
+    missing = MissingDocument(
+        order_id=uuid4(), document_id=uuid4(), kind="REP", state="FAILED", currency="MXN", total=Decimal(1160),
+        failure_code="CFDI40147", failure_reason="<El nombre>",
+    )  # fmt: skip
+    moved = GlobalMovement(
+        type=MovementType.REFUND, order_id=uuid4(), global_invoice_id=uuid4(), amount=Decimal(123456)
+    )
+    page = as_page(Month(lines=[], missing=[missing], moved=[moved], has_more_missing=True), "November")
+    for text in (
+        "<p>No documents.</p>",
+        "&lt;El nombre&gt;",
+        ">1,160.00<",
+        ">1,234.56<",
+        ">Global invoice<",
+        MORE_MISSING,
+    ):
+        assert text in page
 
 
 async def test_the_index_of_documents_holds_the_topics_that_a_month_reads(database_url: str) -> None:

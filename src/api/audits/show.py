@@ -22,7 +22,7 @@ from ledger.audit.report import Report
 from ledger.domain.ids import parse_uuid
 from ledger.domain.rejections import AuditNotFound
 from projections.audits import AuditDocument, document_of
-from projections.histories.pages import page
+from projections.report_pages import page
 
 _HISTORIES: Final = "../.."
 """What is before `/v2` in the links of a page, whose own path ends with `/v1/audits/{id}`."""

@@ -7,7 +7,7 @@ from html import escape
 from typing import Final
 
 from ledger.audit.report import Report, Sealed, Violation
-from projections.histories.pages import page, table
+from projections.report_pages import page, table
 
 _SUMS: Final = "The sums of an order agree with its payments, after every event."
 _DOCUMENTS: Final = "Electronic invoices, receipts and credit notes state no other money than the order's."

@@ -19,6 +19,7 @@ from ledger.domain.money import plain
 from projections.formats import for_people
 from projections.histories.documents import ActorDocument, HistoryEventDocument, HistoryPagination, HistoryStateDocument
 from projections.histories.explanations import Explanation, Move, Value
+from projections.report_pages import page, table
 
 _ACTORS: Final = {
     "API_KEY": "API key",
@@ -119,42 +120,6 @@ def _shown(value: Value, currency: str) -> str:
             return escape(value)
 
 
-def page(title: str, content: str) -> str:
-    """Returns a page of HTML with a heading and this content."""
-    return f"""\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)}</title>
-<style>
-{_STYLE}</style>
-</head>
-<body>
-<h1>{escape(title)}</h1>
-{content}</body>
-</html>
-"""
-
-
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers_from: int, kind: str) -> str:
-    """Returns a table of cells of HTML. The columns from `numbers_from` on are aligned as numbers.
-
-    `kind` are its classes: each row of `days` is a card on a phone, and `events` leaves out unchanged amounts there.
-    """
-
-    def cells(tag: str, each: Sequence[str]) -> str:
-        return "".join(
-            f"<{tag}{_NUMBER if n >= numbers_from else ''} data-name={name!r}>{cell}</{tag}>"
-            for n, (name, cell) in enumerate(zip(columns, each, strict=True))
-        )
-
-    body = "\n".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    head = cells("th", columns)
-    return f'<table class="{kind}">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>'
-
-
 def local(moment: str, zone: ZoneInfo) -> datetime:
     """Returns a time of a document in a time zone."""
     return datetime.fromisoformat(moment).astimezone(zone)
@@ -208,40 +173,3 @@ def _by(actor: ActorDocument) -> str:
 
 def _marked(now: str, before: str | None) -> str:
     return escape(now) if now == before else f"<strong>{escape(now)}</strong>"
-
-
-_NUMBER: Final = ' class="number"'
-_STYLE: Final = """\
-body { font: 14px/1.5 system-ui, sans-serif; margin: 2rem; color: #1c2129; }
-h1 { font-size: 1.5rem; overflow-wrap: anywhere; }
-.value { font-size: 2rem; font-weight: 600; margin: 1rem 0 0; font-variant-numeric: tabular-nums;
-         overflow-wrap: anywhere; }
-.value + table { margin-top: 1rem; }
-h2, h3 { font-size: 1.1rem; margin: 1.5rem 0 .5rem; break-after: avoid; }
-.note { color: #4d5a66; }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 0; text-align: left; }
-table { border-collapse: collapse; width: 100%; }
-th { background: #174e61; color: #fff; print-color-adjust: exact; }
-th, td { padding: .35rem .8rem; text-align: left; border-bottom: 1px solid #d6dde2; vertical-align: top; }
-td strong { background: #fff1cc; padding: 0 .2rem; print-color-adjust: exact; }
-tr { break-inside: avoid; }
-.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-.terms { width: auto; min-width: min(100%, 24rem); }
-@media (min-width: 64rem) {
-  .events th { width: 8.5rem; }
-  .events th.number { width: 5.5rem; }
-  .events th:nth-child(-n+2) { width: 1.5rem; }
-  .events th:nth-child(3) { width: auto; }
-}
-@media (max-width: 48rem) {
-  body { margin: 1rem; }
-  .value { font-size: 1.5rem; }
-  .days thead { display: none; }
-  .days, .days tbody, .days tr { display: block; }
-  .days tr { border: 1px solid #d6dde2; border-radius: .4rem; margin-bottom: .8rem; padding: .3rem 0; }
-  .days td { border: 0; display: flex; gap: 1rem; justify-content: space-between; padding: .15rem .8rem;
-             text-align: right; }
-  .days td::before { content: attr(data-name); color: #4d5a66; text-align: left; white-space: nowrap; }
-  .days td:empty, .events td.number:not(:has(strong)) { display: none; }
-}
-"""

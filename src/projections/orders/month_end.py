@@ -44,6 +44,7 @@ from projections.orders.missing_documents import (
     missing_documents,
     total_of,
 )
+from projections.report_pages import page, table
 
 # The events of documents, since a time, of the streams in which documents were announced before another time: each
 # stream's in order. The topics are those of the partial index.
@@ -216,49 +217,59 @@ def as_csv(lines: Sequence[MonthLine]) -> str:
 
 def as_page(month: Month, title: str) -> str:
     """Returns the month as a page of HTML, for a browser or a printer."""
-    missing = f"<h2>Not stamped</h2>\n{_table(MISSING_COLUMNS, month.missing)}" if month.missing else ""
+    parts = [
+        '<p class="note">By the dates of the documents. Amounts are in major units.</p>',
+        _table(COLUMNS, month.lines, 3),
+    ]
+    if month.missing:
+        parts += ["<h2>Not stamped</h2>", _table(MISSING_COLUMNS, month.missing, len(MISSING_COLUMNS))]
     if month.moved:
         moved = [replace(each, amount=_major(each.amount)) for each in month.moved]
-        missing += f"<h2>Paid or given back after a global invoice</h2>\n{_table(MOVEMENT_COLUMNS, moved)}"
+        parts += ["<h2>Paid or given back after a global invoice</h2>", _table(MOVEMENT_COLUMNS, moved, 3)]
     if month.has_more_missing:
-        missing += f"<p>{MORE_MISSING}</p>\n"
-    return _PAGE.format(title=escape(title), lines=_table(COLUMNS, month.lines), missing=missing)
+        parts.append(f"<p>{MORE_MISSING}</p>")
+    return page(title, "\n".join([*parts, ""]))
 
 
 MORE_MISSING: Final = "More documents are not stamped than one report lists: stamp these first."
+_HEADINGS: Final = {
+    "kind": "Kind",
+    "state": "State",
+    "currency": "Currency",
+    "documents": "Documents",
+    "total": "Total",
+    "iva": "IVA",
+    "ieps": "IEPS",
+    "ivaWithheld": "IVA withheld",
+    "isrWithheld": "ISR withheld",
+    "orderId": "Order",
+    "documentId": "Document",
+    "failureCode": "Code",
+    "failureReason": "Reason",
+    "type": "Movement",
+    "globalInvoiceId": "Global invoice",
+    "amount": "Amount",
+}
+"""The headings of the columns on the page."""
 
 
-def _table(columns: Sequence[str], lines: Sequence[MonthLine | MissingDocument | GlobalMovement]) -> str:
-    heading = "".join(f"<th>{escape(name)}</th>" for name in columns)
-    rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells(line)) + "</tr>\n" for line in lines)
-    return f"<table>\n<thead><tr>{heading}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n"
+def _table(
+    columns: Sequence[str], lines: Sequence[MonthLine | MissingDocument | GlobalMovement], numbers_from: int
+) -> str:
+    if not lines:
+        return "<p>No documents.</p>"
+    rows = [[escape(cell) for cell in _written(line, "{:,.2f}")] for line in lines]
+    return table([_HEADINGS[name] for name in columns], rows, numbers_from, "days")
 
 
 def cells(line: MonthLine | MissingDocument | GlobalMovement) -> list[str]:
     """Returns the texts of a line, amounts with two decimals."""
+    return _written(line, "{:.2f}")
+
+
+def _written(line: MonthLine | MissingDocument | GlobalMovement, amount: str) -> list[str]:
     values = ("" if value is None else value for value in msgspec.structs.astuple(line))
-    return [f"{value:.2f}" if isinstance(value, Decimal) else str(value) for value in values]
-
-
-_PAGE: Final = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<title>{title}</title>
-<style>
-body {{ font: 14px/1.5 system-ui, sans-serif; margin: 2rem; color: #1c2129; }}
-table {{ border-collapse: collapse; }}
-th {{ background: #174e61; color: #fff; }}
-th, td {{ padding: .35rem .8rem; text-align: left; border-bottom: 1px solid #d6dde2; }}
-th:nth-child(n+4), td:nth-child(n+4) {{ text-align: right; font-variant-numeric: tabular-nums; }}
-</style>
-</head>
-<body>
-<h1>{title}</h1>
-{lines}{missing}</body>
-</html>
-"""
+    return [amount.format(value) if isinstance(value, Decimal) else str(value) for value in values]
 
 
 def _folded(rows: Iterable[tuple[Any, ...]]) -> list[tuple[UUID, Document]]:
