@@ -10,7 +10,14 @@ from msgspec import structs
 
 from ledger.postgres.embedded import cluster, server
 from ledger.postgres.embedded.data_dir import make_data_dir
-from ledger.postgres.prepare import prepare, ready_database, replica_url, require_archived_events, require_durability
+from ledger.postgres.prepare import (
+    NoPrimary,
+    prepare,
+    ready_database,
+    replica_url,
+    require_archived_events,
+    require_durability,
+)
 from ledger.postgres.replication import Standbys
 from ledger.security.secrets import Purpose, load_secrets
 from ledger.settings import CannotRun, Settings, SettingWrong
@@ -78,6 +85,18 @@ def test_an_owner_who_may_not_create_roles_is_used_with_a_warning(settings, data
         with psycopg.connect(database_url, autocommit=True) as connection:
             connection.execute(f"drop owned by {name} cascade")
             connection.execute(f"drop role {name}")
+
+
+def test_production_does_not_run_as_the_owner_because_its_own_role_cannot_log_in(settings, database_url, capfd):
+    own = prepare(settings, database_url).database_url
+    role = psycopg.conninfo.conninfo_to_dict(own)["user"]
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(f"alter role {role} connection limit 0")
+    assert prepare(settings, database_url).database_url == database_url, "the sandbox warns"
+    assert f"the role {role} cannot log in, so the application runs as the owner" in capfd.readouterr().err
+    production = structs.replace(settings, environment="production")
+    with pytest.raises(NoPrimary, match=f"^the role {role} cannot log in, and production does not run"):
+        prepare(production, database_url)
 
 
 def test_production_refuses_a_database_that_may_lose_commits(forgetful_url, tmp_path):

@@ -79,6 +79,32 @@ def test_a_start_waits_for_a_primary_and_reports_it_once(tmp_path, monkeypatch, 
         supervisor._Supervisor(impatient, plan, signals, tmp_path)._prepared("")
 
 
+def test_a_start_is_the_same_whichever_of_its_connections_is_refused(database_url, tmp_path, monkeypatch):
+    """As in a failover. Else the application runs as the owner until its end, or without the vault."""
+    connect, opened, refused = psycopg.connect, 0, 0
+
+    def connect_unless_refused(url, **options):
+        nonlocal opened
+        opened += 1
+        return connect(url, **options, **({"host": "/nowhere"} if opened == refused else {}))
+
+    def prepared():
+        plan, signals = supervisor.ProcessPlan(name="test"), supervisor.StopSignals()
+        service = supervisor._Supervisor(settings, plan, signals, tmp_path)
+        service._prepare()
+        return service._settings
+
+    settings = Settings(database_url=database_url, data_dir=tmp_path, master_key="11" * 32)
+    monkeypatch.setattr(psycopg, "connect", connect_unless_refused)
+    monkeypatch.setattr(supervisor.StopSignals, "pause", lambda *_: None)
+    undisturbed, number = prepared(), opened
+    assert number > 10
+    for refused in range(1, number + 1):
+        opened = 0
+        assert prepared() == undisturbed, refused
+        assert opened > refused
+
+
 def test_a_start_compares_its_files_again_once_its_processes_are_registered(tmp_path, monkeypatch):
     """Of two services that start at the same time, neither is registered when the other one looks before."""
     steps = []

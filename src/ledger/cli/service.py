@@ -84,7 +84,7 @@ def migrate(
 
     settings = settings_from(data_dir=data_dir)
     recorded = Recorded(operator_of("migrate", by, reason), f"{migrations()[-1].number:04} {migrations()[-1].name}")
-    with owners_database(settings) as owner_url, progress_bar() as progress:
+    with owners_database(settings) as owner_url, errors_as_cannot_run(), progress_bar() as progress:
         ready = prepare(settings, owner_url, progress)
         asyncio.run(record(ready, recorded))  # afterwards: before the first migration there is no table for it
     newest = migrations()[-1]

@@ -89,6 +89,15 @@ class NoPrimary(CannotRun):
     """No server answers that takes writes. One may soon: a promotion takes a moment."""
 
 
+@contextmanager
+def away_as_no_primary() -> Iterator[None]:
+    """Turns what a server raises that is away into NoPrimary."""
+    try:
+        yield
+    except psycopg.OperationalError as failure:
+        raise NoPrimary(f"the database does not answer: {' '.join(str(failure).split())}") from failure
+
+
 def owners_database(settings: Settings) -> AbstractContextManager[str]:
     """Returns a context with the connection string of the database's owner, with an embedded server if needed."""
     return database(settings.database_url, settings.data_dir, lambda: archive_settings(settings))
@@ -109,26 +118,25 @@ def prepare(settings: Settings, owner_url: str, progress: Progress = unreported)
 
     Raises NoPrimary: no connection, or a server that takes no writes. Raises CannotRun: a migration that fails, no
     master key in production, another master key than the database's, a role that does not own the database, a pooler
-    that shares sessions, or a database in production that may lose commits after it has acknowledged them. A replica
-    may be away.
+    that shares sessions, or a database in production that may lose commits after it has acknowledged them. Raises
+    NoPrimary in production also if the application's own role cannot log in. A replica may be away.
     """
     if not generates_master_key(settings):
         load_secrets(settings)  # a malformed one stops the start before anything is written
         load_checkpoint_keys(settings)
     load_processor_keys(settings)  # the service loads them later; here a wrong one stops the start with one line
     try:
-        named = (settings.database_app_url, settings.database_vault_url)
-        for url in (owner_url, *(url for url in named if url is not None)):
-            require_sessions(url)
-        require_primary(owner_url)
-        require_undivided(owner_url, settings.environment)
-        migrate(owner_url, progress=progress)
-        secrets = _own_secrets(settings, owner_url)  # before the roles get passwords that are derived from the key
-        application_url, vault_url = _role_urls(settings, owner_url, secrets)
-        require_durability(application_url, settings.environment)
-        require_closed_vault(application_url, settings.environment)
-    except psycopg.OperationalError as failure:
-        raise NoPrimary(f"the database does not answer: {' '.join(str(failure).split())}") from failure
+        with away_as_no_primary():
+            named = (settings.database_app_url, settings.database_vault_url)
+            for url in (owner_url, *(url for url in named if url is not None)):
+                require_sessions(url)
+            require_primary(owner_url)
+            require_undivided(owner_url, settings.environment)
+            migrate(owner_url, progress=progress)
+            secrets = _own_secrets(settings, owner_url)  # before the roles get passwords that are derived from the key
+            application_url, vault_url = _role_urls(settings, owner_url, secrets)
+            require_durability(application_url, settings.environment)
+            require_closed_vault(application_url, settings.environment)
     except psycopg.errors.InsufficientPrivilege as refusal:
         reason = f"the database refuses a step of the start: {' '.join(str(refusal).split())}"
         raise CannotRun(f"{reason}; LEDGER_DATABASE_URL has to name the role that owns the database") from refusal
@@ -317,11 +325,13 @@ def _role_urls(settings: Settings, owner_url: str, secrets: Secrets) -> tuple[st
                 _provide_role(connection, vault_role, schema, secrets.key(Purpose.DATABASE_VAULT_ROLE).hex())
                 vault_url = own_role_url(owner_url, vault_role, secrets, Purpose.DATABASE_VAULT_ROLE)
             _close_vault(connection, schema, _user_of(application_url), _user_of(vault_url))
-    if not _can_log_in(application_url):
-        _warn(f"{_reason(application_url)}, so the application runs as the owner: set LEDGER_DATABASE_APP_URL")
+    if refusal := _refusal_of(application_url, owner_url):
+        if application_url is not None and settings.environment == "production":
+            raise NoPrimary(f"{refusal}, and production does not run the application as the owner")
+        _warn(f"{refusal}, so the application runs as the owner: set LEDGER_DATABASE_APP_URL")
         application_url = owner_url
-    if not _can_log_in(vault_url):
-        _warn(f"{_reason(vault_url)}, so no card can be saved: set LEDGER_DATABASE_VAULT_URL")
+    if refusal := _refusal_of(vault_url, owner_url):
+        _warn(f"{refusal}, so no card can be saved: set LEDGER_DATABASE_VAULT_URL")
         vault_url = None
     assert application_url is not None, "the owner can log in"
     return application_url, vault_url
@@ -350,17 +360,27 @@ def _user_of(url: str | None) -> str | None:
     return None if user is None else str(user)
 
 
-def _can_log_in(url: str | None) -> bool:
+def _refusal_of(url: str | None, owner_url: str) -> str:
+    """Returns why a role cannot be used, empty if it can log in.
+
+    A server that is just being replaced refuses every role, and what the application runs under is decided here until
+    its end. So a role that is refused is tried again once the owner could log in. Raises psycopg.OperationalError if
+    the owner cannot.
+    """
+    if url is None:
+        return "the owner may not create roles"
+    if _can_log_in(url):
+        return ""
+    psycopg.connect(owner_url, connect_timeout=5).close()
+    return "" if _can_log_in(url) else f"the role {_user_of(url)} cannot log in"
+
+
+def _can_log_in(url: str) -> bool:
     try:
-        if url is not None:
-            psycopg.connect(url, connect_timeout=5).close()
+        psycopg.connect(url, connect_timeout=5).close()
     except psycopg.OperationalError:
         return False
-    return url is not None
-
-
-def _reason(url: str | None) -> str:
-    return "the owner may not create roles" if url is None else f"the role {_user_of(url)} cannot log in"
+    return True
 
 
 def _provide_role(connection: psycopg.Connection, role: str, schema: str, password: str) -> None:

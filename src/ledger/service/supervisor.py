@@ -10,9 +10,10 @@ from __future__ import annotations
 import socket
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -35,6 +36,8 @@ from ledger.telemetry.slow_waits import reported_if_slow
 
 if TYPE_CHECKING:
     from ledger.postgres.replication import Standbys
+
+T = TypeVar("T")
 
 STOP_S: Final = 10.0
 _STARTING_POLL_S: Final = 0.02
@@ -210,8 +213,6 @@ class _Supervisor:
 
     def _prepare(self) -> None:
         """Waits for the database, and brings its schema and roles up to date."""
-        from ledger.postgres.prepare import connections_allowed, require_archived_events, standbys_of
-
         if self._server is not None:
             self._server.wait()
             if self._server.cluster.is_elsewhere:
@@ -222,29 +223,46 @@ class _Supervisor:
         assert owner_url is not None, "there is a server of our own or a URL"
         with reported_if_slow(_report_wait, lambda: "the database: its answers, migrations and roles"):
             self._settings = self._prepared(owner_url)
-            require_archived_events(owner_url, self._settings)
-            if self._server is None:
-                self._require_shared_files(owner_url)
-            assert self._settings.database_url is not None, "prepared"
-            if self._server is None:
-                self._report_standbys(standbys_of(owner_url))
-            allowed = connections_allowed(self._settings.database_url)
+            allowed = self._await_database(lambda: self._checked(owner_url))
         self._settings = fit_processes(self._settings, allowed)
         require_connections(self._settings, allowed)
 
     def _prepared(self, owner_url: str) -> Settings:
-        """Prepares the database. On a Postgres of the operator's own, waits for a primary and for the right time, and
-        reports that it does.
+        """Prepares the database, once the clocks of this machine and of the database are together."""
+        from ledger.postgres.prepare import prepare
+        from ledger.postgres.registration import require_clock
+
+        def once() -> Settings:
+            prepared = prepare(self._settings, owner_url)
+            require_clock(owner_url)
+            return prepared
+
+        return self._await_database(once)
+
+    def _checked(self, owner_url: str) -> int:
+        """Checks where files are, reports the standbys, and returns how many connections the application may open."""
+        from ledger.postgres.prepare import connections_allowed, require_archived_events, standbys_of
+
+        require_archived_events(owner_url, self._settings)
+        assert self._settings.database_url is not None, "prepared"
+        if self._server is None:
+            self._require_shared_files(owner_url)
+            self._report_standbys(standbys_of(owner_url))
+        return connections_allowed(self._settings.database_url)
+
+    def _await_database(self, step: Callable[[], T]) -> T:
+        """Takes a step of the start at the database. On a Postgres of the operator's own, waits for a primary and for
+        the right time, takes it again, and reports that it waits.
         """
-        from ledger.postgres.prepare import NoPrimary, prepare
-        from ledger.postgres.registration import ClockApart, require_clock
+        from ledger.postgres.prepare import NoPrimary, away_as_no_primary
+        from ledger.postgres.registration import ClockApart
 
         until = time.monotonic() + (self._settings.database_wait_s if self._server is None else 0.0)
         is_reported = False
         while True:
             try:
-                prepared = prepare(self._settings, owner_url)
-                require_clock(owner_url)
+                with away_as_no_primary():
+                    return step()
             except (NoPrimary, ClockApart) as reason:
                 if time.monotonic() >= until:
                     raise
@@ -253,8 +271,6 @@ class _Supervisor:
                     wait_s = self._settings.database_wait_s
                     _log.warning("database_waits", f"{reason}; waiting for {awaited}, at most {wait_s:g} s")
                 is_reported = True
-            else:
-                return prepared
             self._stop_if_asked()
             self._signals.pause(_DATABASE_POLL_S)
 
