@@ -193,11 +193,12 @@ def test_a_database_that_takes_no_writes_is_named_as_such(settings: Settings) ->
 @pytest.mark.parametrize(
     ("standbys", "state"),
     [
-        (Standbys("", {}, 0), "ok"),
-        (Standbys("", {"second": False}, 0), "warn"),
-        (Standbys("second", {"second": True}, 0), "ok"),
-        (Standbys("second", {}, 0), "fail"),
-        (Standbys("second", {}, 1), "warn"),
+        (Standbys("", {}, 0, 0), "ok"),
+        (Standbys("", {"second": False}, 0, 0), "warn"),
+        (Standbys("second", {"second": True}, 1, 0), "ok"),
+        (Standbys("ANY 2 (second, third)", {"second": True}, 1, 0), "fail"),
+        (Standbys("second", {}, 0, 0), "fail"),
+        (Standbys("second", {}, 0, 1), "warn"),
     ],
 )
 async def test_a_standby_that_no_commit_waits_for_is_a_warning(

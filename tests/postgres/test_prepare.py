@@ -167,6 +167,14 @@ def test_a_database_that_was_made_read_only_is_refused_in_one_line(settings, dat
         ("first", [], True, "'first' is connected, so every commit waits"),
         ("first", [(1, "b", "async")], True, "every commit waits: bring one back; not synchronous: b"),
         ("*", [(1, "b", "quorum"), (2, "a", "sync"), (3, "c", "potential")], False, "synchronous: a, b; not sync.*: c"),
+        ("FIRST 2 (a, b, c)", [(1, "b", "sync"), (2, "a", "sync"), (3, "c", "potential")], False, "synchronous: a, b;"),
+        ("ANY 2 (*)", [(1, "a", "quorum"), (2, "a", "quorum")], False, "synchronous: a$"),
+        (
+            "2 (a, b)",
+            [(1, "a", "sync")],
+            True,
+            r"1 of the 2 standbys .* needs are connected \(a\), so every commit waits",
+        ),
         ("first", [(1, None, None)], False, "1 connected; grant pg_monitor"),
     ],
 )

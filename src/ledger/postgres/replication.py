@@ -7,6 +7,7 @@ Never answer a commit that was only found: call `wait_for_standbys` after it was
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
@@ -32,6 +33,9 @@ select current_setting('synchronous_standby_names'), r.pid, r.application_name, 
 SURE: Final = ("on", "remote_apply")
 """The values of `synchronous_commit` under which an acknowledged commit is on the disk of the synchronous standby."""
 
+# How many standbys a commit waits for: `2 (a, b)`, `FIRST 2 (a, b)`, `ANY 2 (a, b)`; without a number it is one.
+_NEEDED: Final = re.compile(r"\s*(?:first\s+|any\s+)?(\d+)\s*\(", re.IGNORECASE)
+
 _WAITS: Final = "SyncRepWaitForLSN"
 """The server's function that waits for a standby. The text of its warnings depends on the server's language."""
 
@@ -56,11 +60,13 @@ def takes_no_writes(connection: psycopg.AsyncConnection[Any], fault: psycopg.Err
 class Standbys(Struct, frozen=True):
     """The standbys of a server. `names` is its setting, `connected` whether each that is seen is synchronous, by name.
 
-    `hidden` is how many more are connected that the role may not see.
+    `synchronous` is how many are: several may have one name. `hidden` is how many more are connected that the role may
+    not see.
     """
 
     names: str
     connected: Mapping[str, bool]
+    synchronous: int
     hidden: int
 
     @classmethod
@@ -68,12 +74,20 @@ class Standbys(Struct, frozen=True):
         """Returns what the rows of `STANDBYS` mean."""
         seen = [(name, state in ("sync", "quorum")) for _, pid, name, state in rows if pid is not None and state]
         hidden = sum(pid is not None and state is None for _, pid, _, state in rows)
-        return cls(rows[0][0], dict(sorted(seen)), hidden)
+        return cls(rows[0][0], dict(sorted(seen)), sum(is_sync for _, is_sync in seen), hidden)
+
+    @property
+    def needed(self) -> int:
+        """How many synchronous standbys every commit waits for."""
+        if not self.names:
+            return 0
+        found = _NEEDED.match(self.names)
+        return 1 if found is None else int(found[1])
 
     @property
     def is_missing(self) -> bool:
         """Whether every commit waits for a synchronous standby that is not there, as far as the role sees."""
-        return bool(self.names) and not self.hidden and not any(self.connected.values())
+        return not self.hidden and self.synchronous < self.needed
 
     @property
     def is_asynchronous(self) -> bool:
@@ -93,6 +107,9 @@ class Standbys(Struct, frozen=True):
         if not synchronous:
             missing = f"no standby of synchronous_standby_names = '{self.names}' is connected"
             return f"{missing}, so every commit waits: bring one back{beside}"
+        if self.is_missing:
+            of = f"{self.synchronous} of the {self.needed} standbys that synchronous_standby_names = '{self.names}' needs"
+            return f"{of} are connected ({synchronous}), so every commit waits: bring one back{beside}"
         return f"synchronous: {synchronous}{beside}"
 
 

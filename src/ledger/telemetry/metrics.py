@@ -328,8 +328,8 @@ ARCHIVE_FAILING_SECONDS = AskedGauge(
 )
 STANDBY_MISSING = AskedGauge(
     "ledger_database_standby_missing",
-    "1 where the database has synchronous_standby_names and no synchronous standby, so that every commit waits; else 0. "
-    "No value where the application's role may not see it.",
+    "1 where the database has fewer synchronous standbys than synchronous_standby_names needs, so that every commit "
+    "waits; else 0. No value where the application's role may not see it.",
 )
 STANDBYS = AskedGauges(
     "ledger_database_standbys",
