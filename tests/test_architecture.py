@@ -81,7 +81,7 @@ PACKAGES = {
         (),
     ),
     ("ledger.recorder",): (  # the only one that knows the library
-        ("ledger.recorder", "ledger.domain.streams", "ledger.journal", "ledger.postgres.arrays", "ledger.postgres.connection", "ledger.postgres.distribution", "ledger.postgres.shards", "eventsourcing", "msgspec", "psycopg", "psycopg_pool"),
+        ("ledger.recorder", "ledger.domain.streams", "ledger.journal", "ledger.postgres.arrays", "ledger.postgres.connection", "ledger.postgres.distribution", "ledger.postgres.replication", "ledger.postgres.shards", "eventsourcing", "msgspec", "psycopg", "psycopg_pool"),
         (r"ledger\.journal\.(commit\.writer|reader)",),
     ),
     ("ledger.processors",): (

@@ -16,7 +16,7 @@ select merchant_id, gen_random_uuid(), 1, position, gen_random_uuid(), now(), 'o
 def test_it_asks_first_and_is_recorded(ledger, database_url):
     assert "this cannot be undone; add --yes" in ledger("archive").one_line
     assert ledger("archive", "--yes", "--by", "ana", "--json").json == {"events": 0, "files": 0, "bytes": 0}
-    assert ledger("archive", "--yes", "--before", "2026-01-31").done == "moved 0 events of 0 MB into 0 files\n"
+    assert ledger("archive", "--yes", "--before", "2026-01-31").done == "moved 0 events of 0.0 MB into 0 files\n"
     with psycopg.connect(database_url) as connection:
         query = "select operator, subject from operator_command where command = 'archive' order by at"
         (first, second) = connection.execute(query).fetchall()

@@ -15,6 +15,7 @@ import psycopg
 import pytest
 from tests.domain.invoices import baskets
 
+from ledger.cli.merchants import _headings
 from ledger.domain.orders.invoices.events import (
     TOPICS,
     CancellationMotive,
@@ -26,9 +27,10 @@ from ledger.domain.orders.invoices.events import (
     StampingRequested,
 )
 from ledger.postgres.connection import connect
-from projections.global_invoices import GlobalMovement, MovementType
+from projections.global_invoices import MOVEMENT_COLUMNS, GlobalMovement, MovementType
+from projections.orders.missing_documents import COLUMNS as MISSING_COLUMNS
 from projections.orders.missing_documents import MissingDocument
-from projections.orders.month_end import MORE_MISSING, Month, MonthLine, as_csv, as_page, month_lines
+from projections.orders.month_end import COLUMNS, HEADINGS, MORE_MISSING, Month, MonthLine, as_csv, as_page, month_lines
 
 pytestmark = pytest.mark.anyio
 
@@ -183,6 +185,11 @@ def test_the_report_is_a_table_of_csv_and_a_page() -> None:
         "Kind", "State", "Currency", "Documents", "Total", "IVA", "IEPS", "IVA withheld", "ISR withheld",
     ]  # fmt: skip
     assert '<meta name="viewport"' in page
+
+
+def test_each_column_has_a_heading_for_people() -> None:
+    assert {*COLUMNS, *MISSING_COLUMNS, *MOVEMENT_COLUMNS} == HEADINGS.keys()
+    assert _headings(COLUMNS)[-2:] == ("IVA WITHHELD", "ISR WITHHELD")
 
 
 def test_the_page_lists_what_is_not_stamped_and_an_empty_month() -> None:

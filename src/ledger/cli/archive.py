@@ -10,7 +10,7 @@ import typer
 from ledger.cli.attribution import By, Reason, Yes, operator_of, require_confirmation
 from ledger.cli.installation import Recorded, errors_as_cannot_run, record, settings_from, uuid_of
 from ledger.cli.options import DataDir, json_option
-from ledger.cli.output import echo_json
+from ledger.cli.output import counted, echo_json
 from ledger.cli.progress_bar import progress_bar
 from ledger.settings import CannotRun
 
@@ -66,7 +66,8 @@ def archive(
     if json:
         echo_json(moved)
     else:
-        typer.echo(f"moved {moved.events} events of {moved.bytes >> 20} MB into {moved.files} files")
+        events, files = counted(moved.events, "event"), counted(moved.files, "file")
+        typer.echo(f"moved {events} of {moved.bytes / 1_000_000:.1f} MB into {files}")
 
 
 def _day_of(text: str, now: datetime) -> datetime:

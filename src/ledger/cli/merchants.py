@@ -6,7 +6,7 @@ Programs read the four fields that `create --json` prints: keep them.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -358,15 +358,20 @@ def month_end(
         typer.echo(report.as_page(found, f"Electronic invoices {month}"), nl=False)
     else:
         if lines:
-            echo_table(tuple(name.upper() for name in report.COLUMNS), [tuple(report.cells(line)) for line in lines])
+            echo_table(_headings(report.COLUMNS), [tuple(report.cells(line)) for line in lines])
         else:
             typer.echo(f"no document was issued in {month}")
         if found.missing:
-            headings = tuple(name.upper() for name in missing_documents.COLUMNS)
             typer.echo("\nnot stamped:")
-            echo_table(headings, [tuple(report.cells(each)) for each in found.missing])
+            echo_table(_headings(missing_documents.COLUMNS), [tuple(report.cells(each)) for each in found.missing])
         if found.has_more_missing:
             typer.echo(report.MORE_MISSING)
+
+
+def _headings(columns: Iterable[str]) -> tuple[str, ...]:
+    from projections.orders.month_end import HEADINGS
+
+    return tuple(HEADINGS[name].upper() for name in columns)
 
 
 def _content(path: Path) -> bytes:

@@ -232,7 +232,7 @@ def as_page(month: Month, title: str) -> str:
 
 
 MORE_MISSING: Final = "More documents are not stamped than one report lists: stamp these first."
-_HEADINGS: Final = {
+HEADINGS: Final = {
     "kind": "Kind",
     "state": "State",
     "currency": "Currency",
@@ -250,7 +250,7 @@ _HEADINGS: Final = {
     "globalInvoiceId": "Global invoice",
     "amount": "Amount",
 }
-"""The headings of the columns on the page."""
+"""The headings of the columns, for people."""
 
 
 def _table(
@@ -259,7 +259,7 @@ def _table(
     if not lines:
         return "<p>No documents.</p>"
     rows = [[escape(cell) for cell in _written(line, "{:,.2f}")] for line in lines]
-    return table([_HEADINGS[name] for name in columns], rows, numbers_from, "days")
+    return table([HEADINGS[name] for name in columns], rows, numbers_from, "days")
 
 
 def cells(line: MonthLine | MissingDocument | GlobalMovement) -> list[str]:
