@@ -3,9 +3,11 @@
 import asyncio
 import os
 import sys
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import psycopg
+from starlette.applications import Starlette
 
 from ledger.service.supervisor import ProcessPlan, serve
 from ledger.settings import CannotRun, read_settings
@@ -60,6 +62,24 @@ def _count(url):
 async def work_without_database(settings, ready, stop):
     """A worker that finds no database."""
     raise psycopg.OperationalError("connection refused\n\tIs the server running?")
+
+
+def create_app_without_database(settings):
+    """An application whose start finds no database."""
+
+    @asynccontextmanager
+    async def lifespan(_):
+        raise psycopg.OperationalError("connection refused\n\tIs the server running?")
+        yield
+
+    return Starlette(lifespan=lifespan)
+
+
+async def work_with_the_third(settings, ready, stop):
+    """A worker that finds the database of a data directory in its third process."""
+    if await asyncio.to_thread(_attempts, Path(settings.data_dir, "attempts")) < 3:
+        raise psycopg.OperationalError("connection refused")
+    await work(settings, ready, stop)
 
 
 def create_no_app(settings):

@@ -4,6 +4,7 @@ import json
 import os
 import resource
 import signal
+import socket
 import sys
 
 import pytest
@@ -66,11 +67,19 @@ def test_a_child_that_ends_before_it_has_its_settings_is_reported_like_any_other
     assert child.ending == "exited with 1"
 
 
-def test_a_child_without_a_database_ends_with_one_line(monkeypatch, capfd):
+@pytest.mark.parametrize(
+    ("role", "target"), [("worker", "work_without_database"), ("api", "create_app_without_database")]
+)
+def test_a_child_without_a_database_ends_with_one_line_of_the_reason(monkeypatch, capfd, role, target):
     monkeypatch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
-    child = ChildProcess("worker", "tests.service.stand_ins:work_without_database").configure(Settings())
-    eventually(lambda: not child.is_alive())
-    child.end()
-    assert child.ending == "exited with 1"
-    line = json.loads(capfd.readouterr().err)
-    assert (line["event"], line["reason"]) == ("process_failed", "connection refused Is the server running?")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        child = ChildProcess(role, f"tests.service.stand_ins:{target}", listener=listener.fileno())
+        child.configure(Settings())
+        eventually(lambda: not child.is_alive())
+        child.end()
+    assert child.lacks_database
+    assert child.ending == "ended without its database"
+    logged = capfd.readouterr().err
+    assert "Traceback" not in logged
+    (line,) = [each for each in map(json.loads, logged.splitlines()) if each["event"] == "process_failed"]
+    assert line["reason"] == "connection refused Is the server running?"

@@ -105,6 +105,22 @@ def test_a_start_is_the_same_whichever_of_its_connections_is_refused(database_ur
         assert opened > refused
 
 
+def test_a_start_whose_processes_lose_the_database_goes_on_until_they_find_it(data_dir, database_url):
+    late = "worker=tests.service.stand_ins:work_with_the_third"
+    with Running(data_dir, "setup=", late, LEDGER_DATABASE_URL=database_url) as service:
+        service.ready()
+        service.send(signal.SIGTERM)
+        status, stderr = service.end()
+    assert status == 0
+    assert stderr.count("the worker process ended without its database before it was ready; starting another") == 1
+    (data_dir / "attempts").unlink()
+    with Running(data_dir, "setup=", late, LEDGER_DATABASE_URL=database_url, LEDGER_DATABASE_WAIT_S="0") as service:
+        status, stderr = service.end()
+    assert (status, stderr.splitlines()[-1]) == (
+        1, "ledger: the worker process ended without its database before it was ready",
+    )  # fmt: skip
+
+
 def test_a_start_compares_its_files_again_once_its_processes_are_registered(tmp_path, monkeypatch):
     """Of two services that start at the same time, neither is registered when the other one looks before."""
     steps = []

@@ -38,6 +38,9 @@ _log = structlog.get_logger()
 
 Role = Literal["api", "worker", "once"]
 
+DATABASE_AWAY: Final = os.EX_TEMPFAIL
+"""The exit status of a child whose database is away: another one may find it."""
+
 WORKER_PRIORITY: Final = 3
 """Half of a usual share where every processor is busy: requests go first, and the worker still goes on."""
 
@@ -100,7 +103,7 @@ def _run(main: Coroutine[Any, Any, None], responder: Responder) -> None:
         uvloop.run(responder.answer_during(main))
     except (Fault, psycopg.OperationalError) as fault:
         _log.error("process_failed", reason=" ".join(str(fault).split()) or type(fault).__name__)
-        sys.exit(1)
+        sys.exit(DATABASE_AWAY)
 
 
 def _collect_seldom() -> None:

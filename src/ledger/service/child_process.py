@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
-from ledger.service.child_main import ChildConfig, Role, encode_config
+from ledger.service.child_main import DATABASE_AWAY, ChildConfig, Role, encode_config
 from ledger.service.ping import Ping
 from ledger.settings import Settings
 
@@ -106,8 +106,15 @@ class ChildProcess:
     @property
     def ending(self) -> str:
         """How it ended, for a person."""
+        if self.lacks_database:
+            return "ended without its database"
         code = self._process.returncode
         return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"
+
+    @property
+    def lacks_database(self) -> bool:
+        """Whether it has ended because its database is away."""
+        return self._process.returncode == DATABASE_AWAY
 
     def ask_to_stop(self) -> None:
         if self._process.poll() is None:

@@ -323,17 +323,29 @@ class _Supervisor:
             raise CannotRun(f"{self._plan.setup_name} could not be made: the process {setup.ending}")
 
     def _await_children(self) -> None:
-        children = [slot.child for slot in self._children if slot.child is not None]
+        """Waits until all children are ready. On a Postgres of the operator's own, replaces one that has ended because
+        the database went away meanwhile, for as long as a start waits for a primary. Raises CannotRun.
+        """
+
+        def waited() -> list[ChildSlot]:
+            return [slot for slot in self._children if not slot.is_ready()]
 
         def missing() -> str:
-            waited = [f"{child.role} process {child.place}" for child in children if not child.is_ready]
-            return f"{' and '.join(waited)} to become ready"
+            names = [f"{slot.role} process {slot.child.place}" for slot in waited() if slot.child is not None]
+            return f"{' and '.join(names) or 'the next process'} to become ready"
 
+        until = time.monotonic() + (self._settings.database_wait_s if self._server is None else 0.0)
         with reported_if_slow(_report_wait, missing):
-            while not all(child.is_ready for child in children):
-                for child in children:
-                    if not child.is_alive():
-                        raise CannotRun(f"the {child.role} process {child.ending} before it was ready")
+            while waited():
+                for slot in waited():
+                    child = slot.child
+                    if child is not None and not child.is_alive():
+                        if not child.lacks_database or time.monotonic() >= until:
+                            raise CannotRun(f"the {child.role} process {child.ending} before it was ready")
+                    elif child is not None:
+                        continue
+                    if what := slot.tick(may_start=True):
+                        _log.warning("process_restart", what, role=slot.role)
                 self._await_something()
 
     def _await_something(self) -> None:

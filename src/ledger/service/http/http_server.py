@@ -13,9 +13,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, cast
 
+import psycopg
 import uvicorn
+from starlette.types import Message, Receive, Scope, Send
 from uvicorn.server import ServerState
 
+from ledger.postgres.faults import Fault
 from ledger.service.descriptors import ask_for_descriptors
 from ledger.service.http.acceptor import Acceptor
 from ledger.service.http.connection import Connection
@@ -31,11 +34,19 @@ _OTHER_DESCRIPTORS: Final = 128
 
 
 async def serve(app: Any, settings: Settings, listener: socket.socket, ready: Callable[[], None]) -> None:
-    """Serves the application on the socket until SIGTERM; `ready` is called once it listens."""
+    """Serves the application on the socket until SIGTERM; `ready` is called once it listens.
+
+    Raises what the application's start raises for a database that is away: a Fault or psycopg.OperationalError.
+    """
     # uvicorn raises the signals that it caught once more when it is done; a clean stop ends with 0, not with a signal.
     signal.signal(signal.SIGTERM, lambda *_: None)
     server = Server(app, settings, ready)
-    await server.serve(sockets=[listener])
+    try:
+        await server.serve(sockets=[listener])
+    except SystemExit:
+        if server.start_fault is not None:
+            raise server.start_fault from None
+        raise
     if not server.started:
         sys.exit(1)
 
@@ -49,9 +60,11 @@ class Server(uvicorn.Server):
         )
         self._app = app
         self._ready = ready
+        self.start_fault: Exception | None = None
         self._acceptors: list[Acceptor] = []
         config = uvicorn.Config(
-            app,
+            self._live,
+            interface="asgi3",
             http=cast(Any, self._connection),  # uvicorn asks for a class, and calls it like any factory
             ws="none",
             lifespan="on",
@@ -62,6 +75,26 @@ class Server(uvicorn.Server):
             timeout_graceful_shutdown=GRACE_S,
         )
         super().__init__(config)
+
+    async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Starts and ends the application. A start that fails because the database is away has no traceback."""
+        failed: Message | None = None
+
+        async def send_unless_failed(message: Message) -> None:
+            nonlocal failed
+            if message["type"] == "lifespan.startup.failed":
+                failed = message
+            else:
+                await send(message)
+
+        try:
+            await self._app(scope, receive, send_unless_failed)
+        except BaseException as fault:
+            if failed is not None:
+                if isinstance(fault, Fault | psycopg.OperationalError):
+                    self.start_fault, failed = fault, {**failed, "message": ""}
+                await send(failed)
+            raise
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listens, then reports that it is ready."""
