@@ -19,6 +19,13 @@ from psycopg.rows import dict_row
 from ledger.settings import CannotRun
 
 _BACKEND: Final = "select pg_backend_pid()"
+# Leaves something in a session: a statement, and a setting, whose name may be any with a dot.
+_LEAVE: Final = ("prepare ledger_kept as select 1", "set ledger.kept = 'here'")
+# Whether anything of it is there.
+_LEFT: Final = """
+select coalesce(current_setting('ledger.kept', true), '') <> ''
+       or exists (select from pg_prepared_statements where name = 'ledger_kept')
+"""
 _CONSOLE: Final = "pgbouncer"
 _UNLIMITED: Final = "0"
 
@@ -36,10 +43,22 @@ class SessionsShared(CannotRun):
         )
 
 
+class SessionsKept(SessionsShared):
+    """A pooler gives a session to its next client as the last one has left it: with its settings and statements."""
+
+    def __init__(self) -> None:
+        CannotRun.__init__(
+            self,
+            "the database is behind a pooler that gives a session as the last connection has left it to the next one, "
+            "such as one that may only read to one that writes: set server_reset_query = DISCARD ALL",
+        )
+
+
 def require_sessions(database_url: str) -> None:
     """Raises SessionsShared if two connections that are open at once can have the same server process.
 
     Looks also while one of them holds a transaction, which then has the process that the other one had. Raises
+    SessionsKept if a connection gets a session that another one has left, as that left it. Raises
     psycopg.OperationalError.
     """
     with psycopg.connect(database_url, autocommit=True) as one, psycopg.connect(database_url, autocommit=True) as other:
@@ -50,6 +69,19 @@ def require_sessions(database_url: str) -> None:
             with other.transaction():
                 if _backend(other) == own or _backend(one) != own:
                     raise SessionsShared
+        if one.info.backend_pid == own:
+            return
+        for each in (one, other):
+            _require_nothing_left(each)
+            for statement in _LEAVE:
+                each.execute(statement, prepare=False)
+    with psycopg.connect(database_url, autocommit=True) as next_one:  # a pooler gives it the session that was left last
+        _require_nothing_left(next_one)
+
+
+def _require_nothing_left(connection: psycopg.Connection) -> None:
+    if connection.execute(_LEFT, prepare=False).fetchone() == (True,):
+        raise SessionsKept
 
 
 def _backend(connection: psycopg.Connection) -> int:

@@ -114,3 +114,17 @@ async def test_a_pooler_that_shares_sessions_is_refused_in_one_sentence(
             prepare(settings, string)
         environ = {"LEDGER_DATABASE_URL": string, "LEDGER_DATA_DIR": str(settings.data_dir)}
         assert [*examine(environ)][-1] == Finding("database", "fail", str(refusal.value))
+
+
+@pytest.mark.parametrize("reset", ["", "RESET ALL", "DEALLOCATE ALL"])
+async def test_a_pooler_that_keeps_what_a_session_has_is_refused_in_one_sentence(
+    reset: str, settings: Settings, database_url: str, short_dir: Path
+) -> None:
+    """Else a connection that writes gets the session of one that may only read, and takes the primary for read-only."""
+    place = short_dir / f"p{uuid4().hex[:6]}"
+    with pooled(database_url, place, "session", [], f"server_reset_query = {reset}") as string:
+        for _ in range(2):
+            with pytest.raises(CannotRun, match=r"a session as the last .*: set server_reset_query = DISCARD ALL$"):
+                prepare(settings, string)
+        environ = {"LEDGER_DATABASE_URL": string, "LEDGER_DATA_DIR": str(settings.data_dir)}
+        assert [*examine(environ)][-1].state == "fail"
