@@ -34,7 +34,8 @@ may come: ignore what you do not know.
 
 Commands that append events take `--by` and `--reason`, which the log keeps beside each event as its operator. `ledger
 replay` shows the name in the column `by`, and `--json` has `operator` as {name, command, reason}. What cannot be undone is
-asked on a terminal; without one it needs `--yes`.
+asked on a terminal; without one it needs `--yes`. The times of these events are those of the machine: a command warns if its
+clock is more than five seconds from the database's.
 
 ## Completion by the shell
 

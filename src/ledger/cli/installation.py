@@ -50,10 +50,27 @@ def on_ledger(
     from ledger.wiring import open_ledger
 
     async def opened(settings: Settings) -> T:
+        if operator is not None:
+            await warn_of_clock(settings)
         async with open_ledger(settings, operator=operator) as ledger:
             return await work(ledger, settings)
 
     return with_database(data_dir, opened, recorded=recorded, makes_database=makes_database)
+
+
+async def warn_of_clock(settings: Settings) -> None:
+    """Warns if this machine's clock is too far from the database's for a service to start. The command goes on: a key
+    that has leaked can be revoked there too.
+    """
+    import asyncio
+
+    from ledger.postgres.registration import ClockApart, require_clock
+
+    assert settings.database_url is not None, "the installation's settings name its database"
+    try:
+        await asyncio.to_thread(require_clock, settings.database_url)
+    except ClockApart as apart:
+        sys.stderr.write(f"ledger: warning: {apart}. The log keeps the wrong time of this command\n")
 
 
 def on_connection(
