@@ -14,6 +14,10 @@ from ledger.settings import Settings
 
 pytestmark = pytest.mark.anyio
 
+BROKEN_CODES = """() => [...document.querySelectorAll("td code")]
+  .filter(code => new Set([...code.getClientRects()].map(part => part.y)).size > 1 && !code.innerText.includes(" "))
+  .map(code => code.innerText)"""
+
 
 _OPERATIONS = """blocks => blocks.map(block => [
     block.querySelector(".opblock-summary-method").innerText, block.querySelector("[data-path]").dataset.path,
@@ -112,6 +116,17 @@ async def test_no_error_code_breaks_within_a_word_on_a_phone(browser: Browser, a
     assert await page.locator("code", has_text="REFUND_AMOUNT_EXCEEDS_BALANCE").count() > 0
     await page.add_style_tag(content="code { overflow-wrap: anywhere; display: inline-block; width: 4em; }")
     assert "EXCEEDS" in await broken_words(page), "a code that did break would be found"
+    await page.close()
+
+
+async def test_a_wide_screen_shows_each_code_on_one_line(browser: Browser, address: str):
+    page = await browser.new_page(viewport={"width": 1280, "height": 900})
+    for path in ("/docs/events", "/docs/errors"):
+        await page.goto(f"{address}{path}")
+        assert await page.evaluate(BROKEN_CODES) == []
+    assert await page.locator("td code", has_text="REFUND_AMOUNT_EXCEEDS_BALANCE").count() > 0
+    await page.set_viewport_size({"width": 360, "height": 740})
+    assert await page.evaluate(BROKEN_CODES) != [], "a code that did break would be found"
     await page.close()
 
 

@@ -25,6 +25,9 @@ table { border-collapse: collapse; width: 100%; }
 th, td { padding: .375rem .75rem; border-bottom: 1px solid #8888; text-align: left; vertical-align: top; }
 tr:target { background: #fc05; }
 code { overflow-wrap: break-word; }
+@media (min-width: 60rem) {
+  td code wbr { display: none; }
+}
 @media (max-width: 40rem) {
   thead { display: none; }
   table, tbody, tr, td { display: block; }
@@ -70,7 +73,7 @@ def _cells(columns: Sequence[str], row: Iterable[str]) -> str:
 
 
 def html(text: str) -> str:
-    """Returns text with code between backticks as HTML. Code may break after an underscore or a point, and nowhere
-    else.
+    """Returns text with code between backticks as HTML. On a narrow screen code may break after an underscore or a
+    point, and nowhere else.
     """
     return _CODE.sub(lambda code: f"<code>{_BREAK.sub(_MAY_BREAK, code[1])}</code>", escape(text))
