@@ -1,5 +1,6 @@
 """Preparing a database: the application cannot rewrite the log, and production requires durable commits."""
 
+import asyncio
 import re
 from contextlib import nullcontext
 from uuid import uuid4
@@ -7,6 +8,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 from msgspec import structs
+from tests.standbys import without_standby
 
 from ledger.postgres.embedded import cluster, server
 from ledger.postgres.embedded.data_dir import make_data_dir
@@ -70,6 +72,14 @@ def test_a_role_that_does_not_own_the_database_is_refused_in_one_line(settings, 
 
 def test_preparing_twice_changes_nothing(settings, database_url):
     assert prepare(settings, database_url) == prepare(settings, database_url)
+
+
+@pytest.mark.anyio
+async def test_a_start_at_a_primary_without_its_standby_waits_for_none(settings, database_url):
+    """Else no process can be restarted meanwhile, to answer reads, and no command that only reads ends."""
+    prepared = prepare(settings, database_url)
+    async with without_standby(database_url):
+        assert await asyncio.wait_for(asyncio.to_thread(prepare, settings, database_url), 20) == prepared
 
 
 def test_an_owner_who_may_not_create_roles_is_used_with_a_warning(settings, database_url, capfd):

@@ -67,6 +67,11 @@ select p.oid::regprocedure::text from pg_proc p
  order by 1
 """
 
+# Has a transaction's commit wait for no standby. Every start and every command repeats what it writes so, and a primary
+# that has lost its standby would let them wait without end. No later commit is acknowledged before the standby has this
+# one.
+_WITHOUT_STANDBY: Final = "set local synchronous_commit = local"
+
 # The master key of this database, unless it has one.
 _RECORD_KEY: Final = "insert into master_key_fingerprint (fingerprint) values (%s) on conflict do nothing"
 
@@ -314,6 +319,7 @@ def _role_urls(settings: Settings, owner_url: str, secrets: Secrets) -> tuple[st
         assert row is not None, "every session has a role and a database"
         may_create, role, vault_role, schema = row
         with connection.transaction():
+            connection.execute(_WITHOUT_STANDBY)
             if application_url is None and may_create:
                 _provide_role(connection, role, schema, secrets.key(Purpose.DATABASE_APP_ROLE).hex())
                 _grant_tables(connection, role, schema)
