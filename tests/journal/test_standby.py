@@ -18,6 +18,8 @@ from uuid_utils.compat import uuid7
 from ledger.journal.append import Append, CommitUnknown
 from ledger.journal.commit import group_commit
 from ledger.journal.commit.writer import Writer
+from ledger.journal.operator import Operator
+from ledger.journal.operator_commands import record_command
 from ledger.postgres.connection import (
     Connection,
     QueryTimeout,
@@ -137,6 +139,12 @@ async def test_a_new_process_writes_nothing_before_its_standby_has_what_it_finds
     await until_alive(writer)
     assert await writer.submit(command(merchant, (uuid7(), 0, 1))) == 1
     await writer.stop()
+
+
+async def test_a_command_that_is_recorded_does_not_wait_for_the_standby_without_end(log_url: str) -> None:
+    async with without_standby(log_url):
+        with pytest.raises(psycopg.OperationalError):
+            await asyncio.wait_for(record_command(log_url, Operator(name="ana", command="jobs retry")), 20)
 
 
 async def test_neither_a_cancelled_task_nor_a_lost_connection_ends_a_wait_for_the_standby(log_url: str) -> None:

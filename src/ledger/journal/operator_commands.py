@@ -15,7 +15,7 @@ from msgspec import Struct
 from psycopg.rows import class_row
 
 from ledger.journal.operator import Operator
-from ledger.postgres.connection import connect
+from ledger.postgres.connection import QueryTimeout, connect
 
 _RECORD: Final = """
 insert into operator_command (command_id, operator, command, subject, reason) values (%s, %s, %s, %s, %s)
@@ -38,10 +38,13 @@ class RecordedCommand(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 async def record_command(url: str, operator: Operator, subject: str = "") -> None:
-    """Records that an operator begins a command about a subject. Raises psycopg.OperationalError."""
+    """Records that an operator begins a command about a subject. Raises psycopg.OperationalError, also if the
+    synchronous standby is away for longer than `QueryTimeout` waits.
+    """
     values = (uuid4(), operator.name, operator.command, subject, operator.reason)
     async with await connect(url, "ledger-cli") as connection:
-        await connection.execute(_RECORD, values)
+        with QueryTimeout(connection):
+            await connection.execute(_RECORD, values)
 
 
 async def recorded_commands(connection: psycopg.AsyncConnection[Any], limit: int) -> Sequence[RecordedCommand]:
