@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from uuid import uuid4
 
 import httpx
 import msgspec
@@ -45,6 +46,26 @@ async def test_a_read_only_database_is_not_ready_with_that_reason(settings: Sett
             make_read_only(postgres_url, is_on=False)
         await until_writer(store, works=True)
         assert (await merchant.create(order())).status_code == 201
+
+
+async def test_a_commit_that_a_read_only_database_has_refused_is_not_in_flight(
+    settings: Settings, postgres_url: str
+) -> None:
+    """Else the age of the oldest commit grows, and names the disk and the standby, for as long as it is read-only."""
+    settings = msgspec.structs.replace(settings, disk_probe_s=60.0, commit_age_max_s=0.2)
+    async with opened(settings) as store, asyncio.timeout(60):
+        merchant = await store.register()
+        await merchant.create(order())
+        make_read_only(postgres_url, is_on=True)
+        try:
+            while (await merchant.create(order(externalId=uuid4().hex))).status_code != 503:
+                pass
+            await until_writer(store, works=False)
+            await asyncio.sleep(0.4)
+            assert (await store.client.get("/health/ready")).json()["checks"]["commits"]
+        finally:
+            make_read_only(postgres_url, is_on=False)
+        await until_writer(store, works=True)
 
 
 async def test_a_machine_whose_clock_is_wrong_is_not_ready(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -365,6 +365,10 @@ class GroupCommitter(ABC):
             return
         reject_batch(batch, DatabaseUnavailable, f"the batch met {_TRIES} deadlocks: try again")
 
+    def _drop_answered(self) -> None:
+        """Lets the batches whose commands are all answered no longer count as in flight."""
+        self._taken = [taken for taken in self._taken if not all(pending.future.done() for pending in taken.batch)]
+
     def _is_unknown(self, fault: Exception) -> bool:
         """Whether a statement that raised `fault` may still be committed."""
         return self._connection is None or self._connection.closed or not is_rolled_back(fault)

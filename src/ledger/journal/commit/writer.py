@@ -185,6 +185,7 @@ class Writer(GroupCommitter):
         elif isinstance(fault, psycopg.Error) and not isinstance(fault, _VALUE_REFUSED):
             self._reject(batch, fault)
             if isinstance(fault, psycopg.errors.ReadOnlySqlTransaction):
+                self._drop_answered()
                 await self._resolve(())  # another server may be the primary now
         else:
             await self._bisect(batch, fault)
