@@ -12,6 +12,7 @@ from tests.standbys import without_standby
 
 from ledger.postgres.embedded import cluster, server
 from ledger.postgres.embedded.data_dir import make_data_dir
+from ledger.postgres.migrate import migrations
 from ledger.postgres.prepare import (
     NoPrimary,
     prepare,
@@ -341,6 +342,24 @@ def test_a_wrong_master_key_stops_the_start_before_anything_is_written_under_it(
     )
     psycopg.connect(ready.database_url).close()  # the role's password is still derived from the first key
     assert prepare(settings, database_url) == ready
+
+
+def test_a_wrong_master_key_migrates_nothing(settings, database_url):
+    prepare(settings, database_url)
+    newest = migrations()[-1]
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("delete from schema_migration where number = %s", [newest.number])
+        tables = connection.execute("select count(*) from pg_class").fetchone()
+        with pytest.raises(CannotRun, match="is the wrong master key"):
+            prepare(other(settings, master_key="01" * 32), database_url)
+        lost = other(settings, master_key=None)
+        with pytest.raises(CannotRun, match="is missing"):
+            prepare(lost, database_url)
+        recorded = connection.execute("select max(number) from schema_migration").fetchone()
+        assert (recorded, connection.execute("select count(*) from pg_class").fetchone()) == (
+            (newest.number - 1,),
+            tables,
+        )
 
 
 def test_a_sandbox_that_has_lost_its_master_key_gets_no_new_one(settings, database_url):

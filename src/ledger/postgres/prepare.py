@@ -75,6 +75,9 @@ _WITHOUT_STANDBY: Final = "set local synchronous_commit = local"
 # The master key of this database, unless it has one.
 _RECORD_KEY: Final = "insert into master_key_fingerprint (fingerprint) values (%s) on conflict do nothing"
 
+# Whether this schema has the table of the next statement.
+_HAS_RECORD: Final = "select to_regclass(quote_ident(current_schema()) || '.master_key_fingerprint') is not null"
+
 # The fingerprint of the master key that this database belongs to.
 _RECORDED_KEY: Final = "select fingerprint from master_key_fingerprint"
 
@@ -137,6 +140,7 @@ def prepare(settings: Settings, owner_url: str, progress: Progress = unreported)
                 require_sessions(url)
             require_primary(owner_url)
             require_undivided(owner_url, settings.environment)
+            require_own_key(settings, owner_url)
             migrate(owner_url, progress=progress)
             secrets = _own_secrets(settings, owner_url)  # before the roles get passwords that are derived from the key
             application_url, vault_url = _role_urls(settings, owner_url, secrets)
@@ -174,6 +178,15 @@ def replica_url(settings: Settings, application_url: str, owner_url: str) -> str
     return make_conninfo(url, user=role["user"], password=role["password"])
 
 
+def require_own_key(settings: Settings, owner_url: str) -> None:
+    """Raises SettingWrong if the database belongs to another master key. A new one belongs to none."""
+    with psycopg.connect(owner_url) as connection:
+        has_record = connection.execute(_HAS_RECORD).fetchone() == (True,)
+        row = connection.execute(_RECORDED_KEY).fetchone() if has_record else None
+    if row is not None:
+        _secrets_of(settings, row[0])
+
+
 def _own_secrets(settings: Settings, owner_url: str) -> Secrets:
     """Returns the secrets of the database's master key, whose fingerprint the first start records.
 
@@ -181,15 +194,24 @@ def _own_secrets(settings: Settings, owner_url: str) -> Secrets:
     """
     with psycopg.connect(owner_url, autocommit=True) as connection:
         row = connection.execute(_RECORDED_KEY).fetchone()
-        if row is not None and generates_master_key(settings):
-            raise SettingWrong(master_key_source(settings), f"is missing. {_bring_back(settings, row[0])}")
-        secrets = load_secrets(settings)
         if row is None:
-            connection.execute(_RECORD_KEY, (secrets.fingerprint,))
+            connection.execute(_RECORD_KEY, (load_secrets(settings).fingerprint,))
             row = connection.execute(_RECORDED_KEY).fetchone()  # of two first starts, one records
     assert row is not None, "it was recorded"
-    if not hmac.compare_digest(row[0], secrets.fingerprint):
-        wrong = f"is the wrong master key: its fingerprint is {secrets.fingerprint}. {_bring_back(settings, row[0])}"
+    return _secrets_of(settings, row[0])
+
+
+def _secrets_of(settings: Settings, fingerprint: str) -> Secrets:
+    """Returns the secrets of the master key with this fingerprint. Raises SettingWrong if that is another one, or is
+    missing.
+    """
+    if generates_master_key(settings):
+        raise SettingWrong(master_key_source(settings), f"is missing. {_bring_back(settings, fingerprint)}")
+    secrets = load_secrets(settings)
+    if not hmac.compare_digest(fingerprint, secrets.fingerprint):
+        wrong = (
+            f"is the wrong master key: its fingerprint is {secrets.fingerprint}. {_bring_back(settings, fingerprint)}"
+        )
         raise SettingWrong(master_key_source(settings), wrong)
     return secrets
 
