@@ -18,6 +18,7 @@ from uuid_utils.compat import uuid7
 from ledger.journal.append import Append, CommitUnknown
 from ledger.journal.commit import group_commit
 from ledger.journal.commit.writer import Writer
+from ledger.journal.journal import Journal
 from ledger.journal.operator import Operator
 from ledger.journal.operator_commands import record_command
 from ledger.postgres.connection import (
@@ -29,6 +30,7 @@ from ledger.postgres.connection import (
 )
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.postgres.replication import wait_for_standbys
+from projections.inline import Inline
 
 pytestmark = [pytest.mark.anyio, ON_ONE_SERVER]
 
@@ -145,6 +147,13 @@ async def test_a_command_that_is_recorded_does_not_wait_for_the_standby_without_
     async with without_standby(log_url):
         with pytest.raises(psycopg.OperationalError):
             await asyncio.wait_for(record_command(log_url, Operator(name="ana", command="jobs retry")), 20)
+
+
+async def test_a_log_that_is_opened_does_not_wait_for_the_standby_without_end(log_url: str) -> None:
+    journal = Journal(log_url, Inline())
+    async with without_standby(log_url):
+        with pytest.raises(psycopg.OperationalError):
+            await asyncio.wait_for(journal.open_log(uuid7()), 20)
 
 
 async def test_neither_a_cancelled_task_nor_a_lost_connection_ends_a_wait_for_the_standby(log_url: str) -> None:

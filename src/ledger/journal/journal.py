@@ -32,7 +32,7 @@ from ledger.journal.event_archive import NO_ARCHIVE, EventArchive
 from ledger.journal.inline import InlineProjections, Row
 from ledger.journal.operator import Operator
 from ledger.journal.reader import LogReader
-from ledger.postgres.connection import SharedClient, connect
+from ledger.postgres.connection import QueryTimeout, SharedClient, connect
 from ledger.slices import Slices
 from ledger.telemetry.metrics import COMMIT_AGE_SECONDS, COMMIT_AGES, JOURNAL_UP, PROCESS, QUEUE_COMMANDS
 
@@ -231,7 +231,9 @@ class Journal:
         return await self.reader.claim_owner(merchant_id, kind, key)
 
     async def open_log(self, merchant_id: UUID) -> None:
-        """Creates a merchant's log. Needed once, before its first commit."""
-        connection = await connect(self._url, "ledger-open-log")
-        async with connection:
-            await connection.execute(_OPEN_LOG, (merchant_id,))
+        """Creates a merchant's log. Needed once, before its first commit. Raises psycopg.OperationalError, also if the
+        synchronous standby is away for longer than `QueryTimeout` waits.
+        """
+        async with await connect(self._url, "ledger-open-log") as connection:
+            with QueryTimeout(connection):
+                await connection.execute(_OPEN_LOG, (merchant_id,))
