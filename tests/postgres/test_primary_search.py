@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -14,8 +15,11 @@ from tests.servers import address_of, naming
 
 from ledger.postgres import primary_search
 from ledger.postgres.connection import Connection
-from ledger.postgres.primary_search import Server, servers_to_search
+from ledger.postgres.prepare import prepare
+from ledger.postgres.primary_search import Server, connect_now, servers_to_search
+from ledger.postgres.registration import require_clock
 from ledger.postgres.silent_servers import WatchedConnection
+from ledger.settings import Settings
 
 pytestmark = pytest.mark.anyio
 
@@ -58,6 +62,25 @@ async def test_a_search_does_not_wait_for_a_silent_server_and_remembers_the_one_
             monkeypatch.setattr(primary_search, "_NEXT_S", 600.0)  # no other server is asked before it answers
             async with await WatchedConnection.connect(url, connect_timeout=600) as one:
                 assert one.info.host == addresses[2][0]
+
+
+def test_a_start_asks_a_silent_server_once_and_not_with_each_connection(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A frozen machine accepts a connection that it never answers, and a start opens more than ten."""
+    monkeypatch.setenv("PGCONNECT_TIMEOUT", "2")
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as silent:
+        frozen = "127.0.0.1", str(silent.getsockname()[1])
+        url = naming(database_url, frozen, address_of(database_url))
+        prepared = prepare(Settings(data_dir=tmp_path, master_key="11" * 32), url)
+        assert prepared.database_url is not None
+        require_clock(url)
+        for _ in range(2):
+            connect_now(prepared.database_url).close()
+        silent.settimeout(0)
+        silent.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            silent.accept()
 
 
 async def test_a_server_that_is_promoted_while_another_one_is_silent_is_found(

@@ -15,6 +15,7 @@ from typing import Final
 import psycopg
 from msgspec import Struct
 
+from ledger.postgres.primary_search import connect_now
 from ledger.progress import Progress, unreported
 from ledger.settings import CannotRun
 
@@ -81,7 +82,7 @@ def migrate(
     Raises MigrationFailed if an applied file was edited or the database refuses one.
     """
     applied = []
-    with psycopg.connect(database_url, autocommit=True) as connection:
+    with connect_now(database_url, autocommit=True) as connection:
         recorded = _recorded(connection)
         known = migrations() if files is None else files
         for number, migration in enumerate(known, 1):

@@ -16,6 +16,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
 
+from ledger.postgres.primary_search import connect_now
 from ledger.settings import CannotRun
 
 _BACKEND: Final = "select pg_backend_pid()"
@@ -61,7 +62,7 @@ def require_sessions(database_url: str) -> None:
     SessionsKept if a connection gets a session that another one has left, as that left it. Raises
     psycopg.OperationalError.
     """
-    with psycopg.connect(database_url, autocommit=True) as one, psycopg.connect(database_url, autocommit=True) as other:
+    with connect_now(database_url, autocommit=True) as one, connect_now(database_url, autocommit=True) as other:
         own = _backend(one)
         for _ in range(_LOOKS):
             if _backend(other) == own:
@@ -75,7 +76,7 @@ def require_sessions(database_url: str) -> None:
             _require_nothing_left(each)
             for statement in _LEAVE:
                 each.execute(statement, prepare=False)
-    with psycopg.connect(database_url, autocommit=True) as next_one:  # a pooler gives it the session that was left last
+    with connect_now(database_url, autocommit=True) as next_one:  # a pooler gives it the session that was left last
         _require_nothing_left(next_one)
 
 

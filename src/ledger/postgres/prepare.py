@@ -22,6 +22,7 @@ from ledger.postgres.embedded.archiving import archive_settings
 from ledger.postgres.embedded.data_dir import database
 from ledger.postgres.migrate import migrate
 from ledger.postgres.pooling import require_sessions
+from ledger.postgres.primary_search import connect_now
 from ledger.postgres.replication import STANDBYS, SURE, Standbys
 from ledger.progress import Progress, unreported
 from ledger.security.secrets import (
@@ -180,7 +181,7 @@ def replica_url(settings: Settings, application_url: str, owner_url: str) -> str
 
 def require_own_key(settings: Settings, owner_url: str) -> None:
     """Raises SettingWrong if the database belongs to another master key. A new one belongs to none."""
-    with psycopg.connect(owner_url) as connection:
+    with connect_now(owner_url) as connection:
         has_record = connection.execute(_HAS_RECORD).fetchone() == (True,)
         row = connection.execute(_RECORDED_KEY).fetchone() if has_record else None
     if row is not None:
@@ -192,7 +193,7 @@ def _own_secrets(settings: Settings, owner_url: str) -> Secrets:
 
     Raises SettingWrong if the master key is another one, or is missing from a sandbox's data directory.
     """
-    with psycopg.connect(owner_url, autocommit=True) as connection:
+    with connect_now(owner_url, autocommit=True) as connection:
         row = connection.execute(_RECORDED_KEY).fetchone()
         if row is None:
             connection.execute(_RECORD_KEY, (load_secrets(settings).fingerprint,))
@@ -226,7 +227,7 @@ def _bring_back(settings: Settings, fingerprint: str) -> str:
 
 def require_primary(database_url: str) -> None:
     """Raises NoPrimary at a standby, and at a server that an operator has made read-only."""
-    with psycopg.connect(database_url) as connection:
+    with connect_now(database_url) as connection:
         row = connection.execute("select pg_is_in_recovery(), current_setting('transaction_read_only')").fetchone()
     assert row is not None, "a select without from has one row"
     is_standby, is_read_only = row
@@ -241,7 +242,7 @@ def require_primary(database_url: str) -> None:
 
 def require_undivided(database_url: str, environment: str) -> None:
     """Raises CannotRun in production if Citus divides the tables: not everything of the service runs there yet."""
-    with psycopg.connect(database_url) as connection:
+    with connect_now(database_url) as connection:
         if environment == "production" and is_distributed(connection):
             raise CannotRun("production does not run on Citus yet: docs/explanation/scale.md has what is missing")
 
@@ -251,7 +252,7 @@ def require_durability(database_url: str, environment: str) -> None:
 
     Raises CannotRun in production, warns in the sandbox. Raises CannotRun in both if the role cannot confirm commits.
     """
-    with psycopg.connect(database_url) as connection:
+    with connect_now(database_url) as connection:
         query = "select name from pg_settings where name = any(%s) and setting = 'off' order by name"
         off = [name for (name,) in connection.execute(query, [list(_MUST_BE_ON)])]
         weak = connection.execute(_WEAK_COMMIT, [list(SURE)]).fetchall()
@@ -284,7 +285,7 @@ def require_archived_events(database_url: str, settings: Settings) -> None:
     """
     if settings.environment != "production" or settings.files_url:
         return
-    with psycopg.connect(database_url) as connection:
+    with connect_now(database_url) as connection:
         row = connection.execute(_ARCHIVED_FILES).fetchone()
     assert row is not None, "an aggregate without groups has one row"
     if row[0]:
@@ -295,7 +296,7 @@ def require_archived_events(database_url: str, settings: Settings) -> None:
 
 def standbys_of(database_url: str) -> Standbys:
     """Returns the standbys that the role of this connection string sees."""
-    with psycopg.connect(database_url) as connection:
+    with connect_now(database_url) as connection:
         return Standbys.of(connection.execute(STANDBYS).fetchall())
 
 
@@ -305,7 +306,7 @@ def require_closed_vault(database_url: str, environment: str) -> None:
     A superuser can read everything, which the sandbox accepts without a warning.
     """
     query = "select has_table_privilege(to_regclass(%s)::oid, 'select'), rolsuper from pg_roles where rolname = current_user"
-    with psycopg.connect(database_url) as connection:
+    with connect_now(database_url) as connection:
         row = connection.execute(query, [_VAULT]).fetchone()
     assert row is not None, "every session has a role"
     can_read, is_superuser = row
@@ -320,7 +321,7 @@ def require_closed_vault(database_url: str, environment: str) -> None:
 
 def connections_allowed(database_url: str) -> int:
     """Returns how many connections the role of this connection string may open, those that are open included."""
-    with psycopg.connect(database_url) as connection:
+    with connect_now(database_url) as connection:
         row = connection.execute(_ALLOWED).fetchone()
     assert row is not None, "every session has a role and a database"
     return int(row[0])
@@ -333,7 +334,7 @@ def _role_urls(settings: Settings, owner_url: str, secrets: Secrets) -> tuple[st
     log in, logs a warning: the application runs as the owner and no card can be saved.
     """
     application_url, vault_url = settings.database_app_url, settings.database_vault_url
-    with psycopg.connect(owner_url, autocommit=True) as connection:
+    with connect_now(owner_url, autocommit=True) as connection:
         row = connection.execute(
             "select rolsuper or rolcreaterole, 'ledger_app_' || d.oid, 'ledger_vault_' || d.oid, current_schema()"
             "  from pg_roles, pg_database d where rolname = current_user and datname = current_database()"
@@ -399,13 +400,13 @@ def _refusal_of(url: str | None, owner_url: str) -> str:
         return "the owner may not create roles"
     if _can_log_in(url):
         return ""
-    psycopg.connect(owner_url, connect_timeout=5).close()
+    connect_now(owner_url, connect_timeout=5).close()
     return "" if _can_log_in(url) else f"the role {_user_of(url)} cannot log in"
 
 
 def _can_log_in(url: str) -> bool:
     try:
-        psycopg.connect(url, connect_timeout=5).close()
+        connect_now(url, connect_timeout=5).close()
     except psycopg.OperationalError:
         return False
     return True

@@ -54,6 +54,34 @@ _accepted: Final[dict[tuple[Server, ...], Server]] = {}
 """Which of these servers accepted the last connection."""
 
 
+def connect_now(url: str, **options: Any) -> psycopg.Connection[Any]:
+    """Opens a connection with psycopg's options, for a step of a start or of a command that nothing runs beside.
+
+    Of several servers among which the primary is sought, the one that accepted the last connection is asked first: a
+    silent server holds up the first connection of a process, and not each. Raises psycopg.OperationalError.
+    """
+    servers = servers_to_search(url)
+    if not servers:
+        return psycopg.connect(url, **options)
+    last = _accepted.get(servers)
+    order = sorted(servers, key=lambda server: server != last)
+    named = {
+        part: ",".join(each) for part, each in zip(Server._fields, zip(*order, strict=True), strict=True) if any(each)
+    }
+    connection = psycopg.connect(url, **options | named)
+    accepted = next((server for server in order if _is_of(connection, server)), None)
+    if accepted is not None:
+        _accepted[servers] = accepted
+    return connection
+
+
+def _is_of(connection: psycopg.Connection[Any], server: Server) -> bool:
+    """Returns whether a connection is one to this server."""
+    reached = connection.info
+    is_there = server.host == reached.host if server.host else server.hostaddr == reached.hostaddr
+    return is_there and server.port in ("", str(reached.port))
+
+
 async def connect_to_primary(servers: tuple[Server, ...], connect_to: Callable[[Server], Awaitable[C]]) -> C:
     """Returns the connection to the one of these servers that accepts it. Raises psycopg.OperationalError.
 

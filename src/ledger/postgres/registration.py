@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from ledger.postgres.connection import WITHOUT_WAIT, Connection, QueryTimeout, SharedClient
 from ledger.postgres.faults import DatabaseUnavailable
+from ledger.postgres.primary_search import connect_now
 from ledger.settings import CannotRun
 from ledger.telemetry.metrics import CLOCK_AHEAD_SECONDS, PROCESS
 
@@ -206,7 +207,7 @@ def ahead_s(before: datetime, theirs: datetime, after: datetime) -> float:
 
 def require_clock(database_url: str) -> None:
     """Raises ClockApart if this machine's clock is more than five seconds from the database's."""
-    with psycopg.connect(database_url, autocommit=True) as connection:
+    with connect_now(database_url, autocommit=True) as connection:
         before = datetime.now(UTC)
         row = connection.execute(CLOCK).fetchone()
         assert row is not None, "a select without from has one row"
@@ -225,7 +226,7 @@ def require_shared_files(database_url: str, files: str) -> None:
         return
     address, id_ = address_and_id(files)
     try:
-        with psycopg.connect(database_url, autocommit=True) as connection:
+        with connect_now(database_url, autocommit=True) as connection:
             other = connection.execute(_OTHER_FILES, [id_]).fetchone()
     except psycopg.OperationalError:
         return  # the database has just gone: `ledger doctor` compares the processes when they are registered again
