@@ -71,7 +71,9 @@ def archived_file(url, settings, written, found):
 
 
 @pytest.mark.long
-def test_a_server_of_ones_own_is_backed_up_by_a_role_with_the_rights_of_the_page_and_restored(own, short_dir, tmp_path):
+def test_a_server_of_ones_own_is_backed_up_by_a_role_with_the_rights_of_the_page_and_restored(
+    own, short_dir, tmp_path, monkeypatch
+):
     place, rules = short_dir / uuid4().hex[:8], own.home / "rules.conf"
     rules.write_text(EVERY_DATABASE)
     rules.chmod(0o644)
@@ -105,6 +107,8 @@ def test_a_server_of_ones_own_is_backed_up_by_a_role_with_the_rights_of_the_page
         (place / "backup" / "unfinished").touch()
         there, lost = archived_file(url, settings, b"{}\n", b"{}\n"), archived_file(url, settings, b"[]\n", None)
         changed = archived_file(url, settings, b"1\n", b"2\n")
+        with psycopg.connect(f"{address} user={SUPERUSER} dbname=postgres", autocommit=True) as superuser:
+            superuser.execute("alter system set synchronous_standby_names = 'away'")  # the server does not read it yet
         taken = take_backup(settings, url, place / "backup")
     assert (taken.record.database, taken.record.owner) == ("ledger_shop", "ledger_owner")
     assert (taken.archived, sorted(taken.lost)) == (
@@ -118,7 +122,13 @@ def test_a_server_of_ones_own_is_backed_up_by_a_role_with_the_rights_of_the_page
     assert (place / "there" / "checkpoints" / "2026" / "a.jsonl").read_text() == "{}"
     assert restored.audit.violations == []
     assert restored.audit.merchants == 1
-    assert (restored.cluster / "pg_hba.conf").read_bytes() == (own.directory / "pg_hba.conf").read_bytes()
+    for name in ("pg_hba.conf", "postgresql.auto.conf"):
+        assert (restored.cluster / name).read_bytes() == (own.directory / name).read_bytes()
+
+    (place / "backup" / "pg" / "standby.signal").touch()  # as in a backup of a standby, whose manifest has it too
+    monkeypatch.setattr("ledger.backup.restoration.check_backup", lambda *_: None)
+    again = restore(Settings(data_dir=place / "again", master_key=KEY), place / "backup", None)
+    assert again.audit.events == restored.audit.events
 
 
 def test_the_page_names_those_rights():

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.service.trees import environment
 
 from ledger.cli import installation
 from ledger.cli.attribution import operator_of
@@ -18,6 +21,45 @@ from ledger.settings import Settings
 
 async def _nothing(*_: Any) -> None:
     return None
+
+
+LOGS_AND_FAILS = """
+import sys, structlog
+import {module}
+from ledger.cli.main import main
+from ledger.settings import CannotRun
+
+def work(*_, **__):
+    structlog.get_logger().error("data_key_unavailable")
+    raise CannotRun("it cannot be read")
+
+{module}.{work} = work
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "module", "work"),
+    [
+        ("restore", "ledger.backup.restoration", "restore"),
+        ("backup", "ledger.backup.base_backup", "take_backup"),
+        ("migrate", "ledger.postgres.prepare", "prepare"),
+        ("archive", "ledger.postgres.prepare", "prepare"),
+    ],
+)
+def test_a_command_prints_no_line_of_the_log(
+    database_url: str, tmp_path: Path, command: str, module: str, work: str
+) -> None:
+    arguments = {"restore": ["x"], "backup": [str(tmp_path / "x")], "archive": ["--yes"]}.get(command, [])
+    ended = subprocess.run(
+        [sys.executable, "-P", "-c", LOGS_AND_FAILS.format(module=module, work=work), command, *arguments, "--json"],
+        env=environment(LEDGER_DATABASE_URL=database_url, LEDGER_DATA_DIR=str(tmp_path)),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (ended.stdout, ended.stderr) == ("", "ledger: it cannot be read\n")
 
 
 @asynccontextmanager

@@ -28,6 +28,12 @@ _POLL_S: Final = 0.02
 _NO_ARCHIVE: Final = "false"
 """A command that finds no segment: those of the backup are all there are."""
 _RULES: Final = ("pg_hba.conf", "pg_ident.conf")
+_SYSTEM: Final = "postgresql.auto.conf"
+"""What ALTER SYSTEM has set. Postgres reads it beside any configuration file: a synchronous standby that it names would
+hold up every commit of the recovered server, which has none.
+"""
+_STANDBY: Final = "standby.signal"
+"""In a backup that was taken of a standby: a server with it waits for its primary."""
 _SPOOL: Final = "wal-fetched"
 _CONFIGURATION: Final = "recovery.conf.empty"
 _ACCESS: Final = "recovery.hba.conf"
@@ -45,9 +51,11 @@ def recovered(cluster: Cluster, record: BackupRecord, archive: str, at: datetime
 
     Raises CannotRun if the recovery ends before the moment, or cannot be done.
     """
-    rules = {name: _content(cluster.directory / name) for name in _RULES}
-    _as_account(cluster, "touch", "recovery.signal", _CONFIGURATION, _ACCESS)
+    rules = {name: _content(cluster.directory / name) for name in (*_RULES, _SYSTEM)}
+    _as_account(cluster, "touch", "recovery.signal", _CONFIGURATION, _ACCESS, _SYSTEM)
     (cluster.directory / _ACCESS).write_text(_ANY_ROLE)
+    (cluster.directory / _SYSTEM).write_text("")
+    (cluster.directory / _STANDBY).unlink(missing_ok=True)
     fetcher = None
     if is_store(archive):
         fetcher = SegmentFetcher(archive, cluster.home / _SPOOL, cluster.account)

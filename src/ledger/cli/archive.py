@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ledger.cli.attribution import By, Reason, Yes, operator_of, require_confirmation
-from ledger.cli.installation import Recorded, errors_as_cannot_run, record, settings_from, uuid_of
+from ledger.cli.installation import Recorded, errors_as_cannot_run, record, settings_of_command, uuid_of
 from ledger.cli.options import DataDir, json_option
 from ledger.cli.output import counted, echo_json
 from ledger.cli.progress_bar import progress_bar
@@ -46,13 +46,11 @@ def archive(
 
     from ledger.backup.event_archiving import archive_events, default_time
     from ledger.postgres.prepare import owners_database, prepare
-    from ledger.telemetry.logs import configure_logs
 
-    configure_logs("critical")
     now = datetime.now(UTC)
     until = default_time(now) if before is None else _day_of(before, now)
     merchant_id = None if merchant is None else uuid_of(merchant, "merchant")
-    settings = settings_from(data_dir=data_dir)
+    settings = settings_of_command(data_dir)
     effect = f"the content of orders without an event since {until:%Y-%m-%d} goes from the database into files"
     require_confirmation(effect, yes=yes)
     recorded = Recorded(operator_of("archive", by, reason), f"{until:%Y-%m-%d} {merchant_id or ''}".strip())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
-from ledger.cli.installation import errors_as_cannot_run, require_database, settings_from, uuid_of
+from ledger.cli.installation import errors_as_cannot_run, require_database, settings_of_command, uuid_of
 from ledger.cli.options import DataDir, json_option
 from ledger.cli.output import counted, discard_output, echo_json
 from ledger.cli.progress_bar import progress_bar
@@ -104,11 +104,9 @@ def _audited(
     from ledger.audit.auditor import read_saved, tune_process
     from ledger.audit.processors import with_processors
     from ledger.postgres.prepare import ready_database
-    from ledger.telemetry.logs import configure_logs
 
-    configure_logs("critical")
     tune_process()
-    asked = settings_from(data_dir=data_dir)
+    asked = settings_of_command(data_dir)
     require_database(asked)
     with ready_database(asked) as settings:
         url = settings.database_url

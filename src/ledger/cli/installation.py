@@ -104,16 +104,13 @@ def with_database(
     import asyncio
 
     from ledger.postgres.prepare import ready_database
-    from ledger.telemetry.logs import configure_logs
-
-    configure_logs("critical")  # a command prints what it finds; structlog would print to the same output
 
     async def run(settings: Settings) -> T:
         if recorded is not None:
             await record(settings, recorded)
         return await work(settings)
 
-    asked = settings_from(data_dir=data_dir)
+    asked = settings_of_command(data_dir)
     if not makes_database:
         require_database(asked)
     with ready_database(asked) as settings, errors_as_cannot_run():
@@ -182,8 +179,18 @@ def time_of(text: str) -> datetime:
     raise CannotRun(f"{text!r} is not a time with an offset; it needs an offset, as in 2027-01-31T12:00:00Z")
 
 
+def settings_of_command(data_dir: Path | None) -> Settings:
+    """Returns the settings of a command that works on the database, and silences the log: the command prints what it
+    finds, and structlog would print to the same output.
+    """
+    from ledger.telemetry.logs import configure_logs
+
+    configure_logs("critical")
+    return settings_from(data_dir=data_dir)
+
+
 def settings_from(**flags: object) -> Settings:
-    """Returns the settings of a command, its flags first. Warns of environment variables that look misspelt."""
+    """Returns the settings of the environment, flags first. Warns of environment variables that look misspelt."""
     for variable, meant in likely_typos(os.environ):
         sys.stderr.write(f"ledger: warning: {variable} is no setting; did you mean {meant}?\n")
     return read_settings(os.environ, **flags)

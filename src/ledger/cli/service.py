@@ -12,9 +12,9 @@ import typer
 
 from ledger.cli.attribution import By, Reason, Yes, operator_of, require_confirmation
 from ledger.cli.audit import line_of
-from ledger.cli.installation import Recorded, errors_as_cannot_run, record, settings_from, time_of
+from ledger.cli.installation import Recorded, errors_as_cannot_run, record, settings_from, settings_of_command, time_of
 from ledger.cli.options import DataDir, Host, Port, Workers, json_option
-from ledger.cli.output import day_and_time, echo_json
+from ledger.cli.output import counted, day_and_time, echo_json
 from ledger.cli.progress_bar import progress_bar
 from ledger.settings import CannotRun, Settings, SettingWrong, describe
 
@@ -82,7 +82,7 @@ def migrate(
     from ledger.postgres.migrate import migrations
     from ledger.postgres.prepare import owners_database, prepare
 
-    settings = settings_from(data_dir=data_dir)
+    settings = settings_of_command(data_dir)
     recorded = Recorded(operator_of("migrate", by, reason), f"{migrations()[-1].number:04} {migrations()[-1].name}")
     with owners_database(settings) as owner_url, errors_as_cannot_run(), progress_bar() as progress:
         ready = prepare(settings, owner_url, progress)
@@ -116,7 +116,7 @@ def distribute(
     from ledger.postgres.distribution import distribute as run
     from ledger.postgres.prepare import owners_database, prepare
 
-    settings = settings_from(data_dir=data_dir)
+    settings = settings_of_command(data_dir)
     if settings.environment == "production":
         raise CannotDistribute("production does not run on Citus yet: docs/explanation/scale.md has what is missing")
     require_confirmation("the tables are divided among the nodes, and no command puts them together again", yes=yes)
@@ -205,7 +205,7 @@ def backup(
     from ledger.backup.base_backup import require_database, take_backup
     from ledger.postgres.prepare import owners_database
 
-    settings = settings_from(data_dir=data_dir)
+    settings = settings_of_command(data_dir)
     require_database(settings)
     with owners_database(settings) as owner_url, errors_as_cannot_run(), progress_bar() as progress:
         taken = take_backup(settings, owner_url, directory.absolute(), progress)
@@ -262,7 +262,7 @@ def restore(
     """
     from ledger.backup.restoration import restore as run
 
-    settings = settings_from(data_dir=data_dir)
+    settings = settings_of_command(data_dir)
     moment = None if at is None else time_of(at)
     operator = operator_of("restore", by, reason)
     with errors_as_cannot_run(), progress_bar() as progress:
@@ -274,7 +274,7 @@ def restore(
         until = day_and_time(restored.last_commit) or "the end of the backup"
         typer.echo(f"restored {directory} to {restored.cluster}, up to the commit of {until}")
         typer.echo("order and event numbers continue behind every number that was given out before now")
-        typer.echo(f"audited: {found.events} events of {found.merchants} merchants")
+        typer.echo(f"audited: {counted(found.events, 'event')} of {counted(found.merchants, 'merchant')}")
         for violation in found.violations:
             typer.echo(f"differs: {line_of(violation)}")
     if not found.is_clean:
