@@ -39,7 +39,11 @@ class Checks(Struct, rename="camel"):
         Meta(description="Whether the journal can read and write; false at a standby and at a read-only database."),
     ]
     commits: Annotated[
-        bool, Meta(description="Whether the oldest commit in flight is younger than `LEDGER_COMMIT_AGE_MAX_S`.")
+        bool,
+        Meta(
+            description="Whether the oldest commit in flight is younger than `LEDGER_COMMIT_AGE_MAX_S`. One of an import, or "
+            "of as many streams, does not count: it holds up its own merchant alone."
+        ),
     ]
     disk: Annotated[bool, Meta(description="Whether the database has room to write.")]
     processor: Annotated[

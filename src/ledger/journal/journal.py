@@ -107,8 +107,10 @@ class Journal:
 
     @property
     def held_up_s(self) -> float:
-        """How long the commits of all merchants are held up, in seconds: on Citus, those of every node."""
-        return max(self.writer.held_up_s, self._large.held_up_s)
+        """How long the commits of all merchants are held up, in seconds: on Citus, those of every node. A large commit
+        holds up those of its own merchant alone.
+        """
+        return self.writer.held_up_s
 
     def sample_metrics(self) -> None:
         """Sets the gauges of this process's writer."""

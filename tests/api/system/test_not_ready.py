@@ -68,6 +68,28 @@ async def test_a_commit_that_a_read_only_database_has_refused_is_not_in_flight(
         await until_writer(store, works=True)
 
 
+async def test_a_long_commit_of_many_streams_holds_up_no_other_one(settings: Settings) -> None:
+    """Else one merchant's import makes every machine unready where the disk is slow."""
+    async with opened(msgspec.structs.replace(settings, commit_age_max_s=0.2)) as store, asyncio.timeout(60):
+        one, other = await store.register(), await store.register()
+        with psycopg.connect(str(settings.database_url), autocommit=True) as slow:
+            slow.execute(
+                "create function wait() returns trigger language plpgsql as "
+                "$$begin perform pg_sleep(0.01); return new; end$$;"
+                "create trigger wait before insert on product for each row execute function wait()"
+            )
+        products = [{"id": str(n), "name": "Café", "price": 100} for n in range(200)]
+        importing = asyncio.create_task(one.post("/lps/products/bulk-import", {"products": products}))
+        found = list[bool]()
+        while not importing.done():
+            assert (await other.create(order(externalId=uuid4().hex))).status_code == 201
+            found.append((await store.client.get("/health/ready")).json()["checks"]["commits"])
+            await asyncio.sleep(0.02)
+        assert (await importing).json()["created"] == len(products)
+        assert len(found) > 10
+        assert all(found)
+
+
 async def test_a_machine_whose_clock_is_wrong_is_not_ready(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registration, "CLOCK", "select clock_timestamp() + interval '6 seconds'")
     async with opened(settings) as store:

@@ -26,7 +26,7 @@ QUEUE_MAX: Final = 64
 class LargeCommits:
     """The writer of large commits, which is started by the first one. `new_writer` makes it.
 
-    `depth` counts those that wait; `oldest_commit_s` and `held_up_s` are as a writer's.
+    `depth` counts those that wait; `oldest_commit_s` is as a writer's.
     """
 
     def __init__(self, new_writer: Callable[[], Writer | ShardWriters]) -> None:
@@ -43,10 +43,6 @@ class LargeCommits:
     @property
     def oldest_commit_s(self) -> float:
         return 0.0 if self._writer is None else self._writer.oldest_commit_s
-
-    @property
-    def held_up_s(self) -> float:
-        return 0.0 if self._writer is None else self._writer.held_up_s
 
     async def stop(self) -> None:
         """Writes the pending commits, then disconnects."""
