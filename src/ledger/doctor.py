@@ -685,7 +685,7 @@ def _host(host: str, processes: list[RunningProcess]) -> str:
 async def _roles(connection: Connection, settings: Settings, owner_url: str) -> Finding:
     """Returns whether the roles that the application and the vault run under can log in."""
     application, vault, there, may_create = await _row(connection, _OWN_ROLES)
-    is_prepared = await _value(connection, "select to_regclass('vault_card') is not null")
+    is_prepared = await _value(connection, "select to_regclass('schema_migration') is not null")
     missing, cannot = (
         list[str](),
         "cannot log in under this master key: if that is the right one, `ledger migrate` mends it",

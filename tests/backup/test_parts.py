@@ -199,6 +199,8 @@ def test_a_segment_is_archived_once_and_another_of_its_name_is_refused(short_dir
 
 def test_an_archive_that_cannot_be_written_stops_the_start(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(CannotRun, match=r"LEDGER_WAL_ARCHIVE .*file cannot be written by"):
+    with pytest.raises(
+        CannotRun, match=r"LEDGER_WAL_ARCHIVE .*file cannot be written by .*: it has to be a folder of that account"
+    ):
         archive_settings(Settings(wal_archive=str(tmp_path / "file")))
     assert archive_settings(Settings()) == {}

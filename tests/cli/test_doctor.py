@@ -115,6 +115,12 @@ def test_the_keys_of_saved_cards_are_read_as_the_role_of_the_vault(settings: Set
     assert found["roles"].text == "the role of LEDGER_DATABASE_VAULT_URL cannot log in"
 
 
+def test_the_roles_of_a_dump_without_the_vault_are_made(settings: Settings) -> None:
+    change(settings, "drop table vault_card")
+    found = examined(settings)
+    assert (found["roles"].text, found["seals"].state) == ("the application's and the vault's can be used", "warn")
+
+
 def test_each_role_that_the_settings_have_to_name_is_found(settings: Settings, modest: str) -> None:
     change(settings, f"alter role {psycopg.conninfo.conninfo_to_dict(modest)['user']} nocreaterole")
     assert examined(settings, LEDGER_DATABASE_URL=modest)["roles"].text == (

@@ -95,7 +95,8 @@ def fetch_command(archive: Path) -> str:
 def require_access(folder: Path, account: Account | None, what: str, test: str) -> None:
     """Raises CannotRun unless the shell's test succeeds in the folder as the server's account."""
     if run_as(account, "/bin/sh", "-c", f'cd "$0" && {test}', folder).returncode:
-        raise CannotRun(f"LEDGER_WAL_ARCHIVE {folder} cannot be {what} by {account or 'this user'}")
+        who = account or "this user"
+        raise CannotRun(f"LEDGER_WAL_ARCHIVE {folder} cannot be {what} by {who}: it has to be a folder of that account")
 
 
 def quoted(folder: Path) -> str:
