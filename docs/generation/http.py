@@ -14,7 +14,7 @@ from msgspec import Struct
 from api.app import routes
 from api.customers.fields import ChangeCustomer, CreateCustomer
 from api.customers.list import PARAMETERS as CUSTOMER_PARAMETERS
-from api.decoding.field_warnings import FieldWarning
+from api.decoding.body_notes import FieldWarning
 from api.http.dependencies import DependencyHolder
 from api.http.endpoint import Endpoint
 from api.merchant.create_key import CreateApiKey

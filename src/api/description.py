@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from starlette.routing import Route
 
-from api.decoding.field_warnings import FieldWarning
+from api.decoding.body_notes import FieldWarning
 from api.error_answers import IGNORED, JSON, STRUCTS, ErrorAnswers, answer
 from api.http.endpoint import Endpoint
 from api.openapi import components

@@ -15,7 +15,7 @@ In reading order:
 - `field_errors`: the errors of a request's fields.
 - `unknown_names`: names that no field has. `foreign_names`: those of them that move money in other APIs.
   `choosing_names`: those that would narrow what a request acts on.
-- `field_warnings`: warnings about fields that were accepted.
+- `body_notes`: what a body leaves for the request's answer. `field_warnings`: warnings about fields that were accepted.
 - `stored_text`: checks every text that the ledger would store.
 - `media_types`: the type of an answer that exists in several.
 - `repeated_names`: names that an object of a body has twice.

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextvars import ContextVar
 from functools import cache
-from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
 from msgspec import Raw, Struct, inspect
 
+from api.decoding.body_notes import BodyNotes, current_notes
 from api.decoding.choosing_names import A_PART, CHOICES, chosen_alike
 from api.decoding.field_warnings import WarningCode, warn
 from api.decoding.foreign_names import advice_on
@@ -40,31 +39,6 @@ _SECRET: Final = re.compile(r"(?:[sr]k_(?:live|test)|whsec|pm|ctoken|tok)_\w{14}
 
 _FOLLOWS: Final = frozenset({"updatedAt"})
 """What each change changes by itself."""
-
-IGNORED: Final[ContextVar[tuple[str, ...]]] = ContextVar("ignored_names", default=())
-"""The unknown names of the current request, which are ignored."""
-
-
-class UnknownFieldPolicy(Struct, frozen=True):
-    """What becomes of unknown fields that could be harmless: they are ignored with a warning, or refused.
-
-    The body's own `read_only` fields are what the operation answers: who sends them back expects nothing of them.
-    `choices` is what a field of an operation on money or documents could choose (`choosing_names`): a name that does,
-    and that the operation lacks, is refused.
-    """
-
-    rejects: bool = False
-    read_only: frozenset[str] = frozenset()
-    choices: frozenset[str] = frozenset()
-
-
-_WARNS: Final = UnknownFieldPolicy()
-
-READ_ONLY_SENT: Final[ContextVar[Mapping[str, bytes]]] = ContextVar("read_only_sent", default=MappingProxyType({}))
-"""The read-only fields of the current request that have a single value, with their JSON."""
-
-POLICY: Final[ContextVar[UnknownFieldPolicy]] = ContextVar("unknown_field_policy", default=_WARNS)
-"""The policy of the current request."""
 
 
 def misspelt(path: str, meant: str) -> ApiError:
@@ -102,17 +76,18 @@ def note_ignored(names: Mapping[str, str | None]) -> None:
     """
     if not names:
         return
-    IGNORED.set(tuple(dict.fromkeys((*IGNORED.get(), *names))))
+    notes = current_notes()
+    notes.ignored = tuple(dict.fromkeys((*notes.ignored, *names)))
     for path in list(names.values())[:_NAMED_MAX]:
         if path is not None:
             warn(shown(path), WarningCode.UNKNOWN_FIELD, "is unknown here and had no effect")
 
 
-def warn_of_unchanged(answer: bytes) -> None:
-    """Warns of each read-only field of this request whose value is another one than that of the answer, a JSON object:
+def warn_of_unchanged(answer: bytes, notes: BodyNotes) -> None:
+    """Warns of each read-only field of a request whose value is another one than that of the answer, a JSON object:
     its author expects a change that the operation does not make.
     """
-    sent = READ_ONLY_SENT.get()
+    sent = notes.read_only
     if not sent:
         return
     answered = msgspec.json.decode(answer)
@@ -121,15 +96,13 @@ def warn_of_unchanged(answer: bytes) -> None:
             warn(name, WarningCode.READ_ONLY, "is not changed by this operation: the answer has its value")
 
 
-def ignored_header() -> Headers:
-    """Returns the header with the ignored names of this request, nothing if there are none, and forgets them.
+def ignored_header(names: Sequence[str]) -> Headers:
+    """Returns the header with the ignored names of a request, nothing if there are none.
 
     At most twenty names, percent-encoded, of eighty characters each; `...` takes the place of what is cut.
     """
-    names = IGNORED.get()
     if not names:
         return ()
-    IGNORED.set(())
     listed = [shown(name) for name in names[:_NAMED_MAX]] + ["..."] * (len(names) > _NAMED_MAX)
     return ((IGNORED_HEADER, ", ".join(listed).encode()),)
 
@@ -159,7 +132,8 @@ class UnknownNames:
         self._root = root
         self.errors: list[ApiError] = []
         self.ignored: dict[str, str | None] = {}
-        self._policy = POLICY.get()
+        self._notes = current_notes()
+        self._policy = self._notes.policy
         self._meant: dict[tuple[Any, str], str | None] = {}
 
     def add(self, place: str, name: str, known: Collection[str], kind: Any = None, value: bytes | Raw = b"") -> None:
@@ -181,7 +155,7 @@ class UnknownNames:
             self._refuse(foreign(f"{place}{name}", advice))
         elif is_read_only:
             self.ignored[name] = None
-            READ_ONLY_SENT.set({**READ_ONLY_SENT.get(), name: bytes(value)})
+            self._notes.read_only = {**self._notes.read_only, name: bytes(value)}
         elif not place and self._refuse_choice(name, known):
             return
         elif self._policy.rejects:

@@ -13,19 +13,11 @@ from msgspec import Struct
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from api.decoding.body_notes import NOTES, BodyNotes, UnknownFieldPolicy
 from api.decoding.choosing_names import choices_left
-from api.decoding.field_warnings import WARNINGS, with_warnings
+from api.decoding.field_warnings import with_warnings
 from api.decoding.query import refuse_parameters
-from api.decoding.unknown_names import (
-    IGNORED,
-    POLICY,
-    READ_ONLY_SENT,
-    UnknownFieldPolicy,
-    ignored_header,
-    known_name,
-    spelling_of,
-    warn_of_unchanged,
-)
+from api.decoding.unknown_names import ignored_header, known_name, spelling_of, warn_of_unchanged
 from api.errors import method_not_allowed, no_such_operation
 from api.http.dependencies import Dependencies, DependencyHolder, not_started
 from api.http.request import REQUEST_SCOPE_KEY, ApiRequest
@@ -131,20 +123,17 @@ class Endpoint:
         if operation.spec.takes is None:
             await request.respond(await operation.handler(deps, request), send)
             return
-        policy = POLICY.set(self._policies[scope["method"], principal.settings.unknown_fields])
-        warnings = WARNINGS.set(())
-        read_only = READ_ONLY_SENT.set({})
+        notes = BodyNotes(self._policies[scope["method"], principal.settings.unknown_fields])
+        outer = NOTES.set(notes)
         try:
             response = await operation.handler(deps, request)
             if response.status == 200:
-                warn_of_unchanged(response.body)
-            response = with_warnings(response)
+                warn_of_unchanged(response.body, notes)
+            response = with_warnings(response, notes)
         finally:
-            READ_ONLY_SENT.reset(read_only)
-            WARNINGS.reset(warnings)
-            POLICY.reset(policy)
-            if IGNORED.get():
-                request.rate_headers += ignored_header()
+            NOTES.reset(outer)
+            if notes.ignored:
+                request.rate_headers += ignored_header(notes.ignored)
         await request.respond(response, send)
 
 
