@@ -21,7 +21,7 @@ from api.fields.metadata import metadata
 from api.fields.values import amount, is_given, measure
 from ledger.domain.money import ZERO
 from ledger.domain.orders import terms
-from ledger.invoicing.line_keys import wrong_keys, wrong_taxes
+from ledger.invoicing.line_keys import is_in_catalogs, wrong_keys, wrong_taxes
 from projections.products import ProductDocument
 
 _TOLERANCE: Final = Decimal("0.001")
@@ -136,7 +136,7 @@ def line_items(
             lines.append(line)
             if line is not None and is_invoiced:
                 _require_known_keys(line, at, within)
-            elif line is not None:
+            elif line is not None and not is_in_catalogs(line):
                 for field, problem in _unknown_keys(line):
                     warn(
                         f"lineItems[{at}].{field}",
@@ -151,6 +151,8 @@ def line_items(
 
 def _require_known_keys(line: terms.LineItem, at: int, errors: FieldErrors) -> None:
     """Adds what SAT's catalogues do not have. Taxes are left alone if one of them is wrong already."""
+    if is_in_catalogs(line):
+        return
     wrong = _unknown_keys(line)
     if errors.has("taxes") or errors.of_body.has(f"items[{at}].taxes"):
         wrong = wrong_keys(line.product_key, line.unit_key)

@@ -150,14 +150,14 @@ def _order_input(
         order_id = None if is_unknown else errors.check(_external_id, sent)
         customer = customer_input(sent.customer, sent.customer_id, errors)
         receivers = (sent.customer_fiscal_data, sent.fiscal_data, sent.fiscal_config)
-        fiscal, takes_customers = order_receiver(*receivers, errors)
+        is_invoiced = receivers != (None, None, None)
+        fiscal, takes_customers = order_receiver(*receivers, errors) if is_invoiced else (None, False)
         # The method is checked even if the order is created pending and does not use it.
         method = None if sent.payment_method is None else payment_method(sent.payment_method, now.date(), errors)
         if not sent.pending and not errors.has("pending"):
             _require_payable(sent.payment_method, sent.billing_address, billing, errors)
         if sent.items is not None and not errors.has("lineItems", "items"):
             errors.check(one_of_aliases, "lineItems", sent.line_items, "items", sent.items)
-        is_invoiced = any(receiver is not None for receiver in receivers)
         lines = line_items(sent.line_items or sent.items, amount, products, errors, is_invoiced=is_invoiced)
         if not is_harmless(body, sent_pan(sent.payment_method)):
             stored = None if sent.pending or sent.payment_method is None else stored_part(sent.payment_method)

@@ -12,6 +12,16 @@ Problem = tuple[str, str]
 """The name of a field in the interface, and what is wrong with it."""
 
 
+def is_in_catalogs(line: LineItem) -> bool:
+    """Returns whether SAT's catalogues have the keys and the taxes of a line."""
+    product_key, unit_key = line.product_key, line.unit_key
+    return (
+        (not product_key or is_product_key(product_key))
+        and (not unit_key or is_unit_key(unit_key))
+        and not any(map(wrong_tax, line.taxes))
+    )
+
+
 def wrong_keys(product_key: str | None, unit_key: str | None) -> list[Problem]:
     """Returns which of a line's keys SAT's catalogues lack. A key that is absent or empty is not wrong."""
     wrong = []
