@@ -191,6 +191,7 @@ def render_head(order: Order) -> bytes:
     terms = order.terms
     billing = _billing(order)
     amount, refunded = shortest(order.amount), shortest(order.amount_refunded)
+    created_at = moment(terms.at)
     head = OrderHead(
         id=terms.order_id,
         external_id=terms.external_id,
@@ -230,8 +231,8 @@ def render_head(order: Order) -> bytes:
         invoice_type=None,
         complements=[],
         credit_notes=[],
-        created_at=moment(terms.at),
-        updated_at=moment(order.updated_at),
+        created_at=created_at,
+        updated_at=created_at if order.updated_at == terms.at else moment(order.updated_at),
     )
     return encode(replace(head, **invoice_fields(order)) if order.is_fiscal else head)
 

@@ -64,7 +64,10 @@ def fold_search(search: str) -> str | None:
 
 def order_line(order_number: str, external_id: str, invoice_number: str | None) -> str:
     """Returns the line of an order: its three folded fields."""
-    return FIELD_END.join([_line(text) for text in (order_number, external_id, invoice_number or "")])
+    fields = [order_number, external_id, invoice_number or ""]
+    if not "".join(fields).isprintable():  # printable text has no separators
+        fields = [field.translate(_NEVER_STORED) for field in fields]
+    return fold(FIELD_END.join(fields))
 
 
 def names_folded(order_number: str, external_id: str, invoice_number: str | None) -> str | None:
