@@ -31,7 +31,8 @@ class Table:
         return row
 
     async def get(self) -> str:
-        return await self.cache.get("key", self.read)
+        """Reads as a request does, which makes a coroutine only for a value that it has to wait for."""
+        return self.cache.known("key", self.read) or await self.cache.get("key", self.read)
 
 
 async def test_a_value_in_use_is_read_again_by_one_caller_and_waited_for_by_none():

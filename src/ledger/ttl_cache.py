@@ -92,14 +92,23 @@ class ReadAheadCache(Generic[K, V]):
 
         What a read raises that no caller waits for is ignored: the next caller after the value's time reads again.
         """
-        known = self._known.get_with_rest(key)
+        known = self._entry(key, read)
         if known is None:
             # Shielded: a caller that goes away must not end the read of the others.
             return await asyncio.shield(self._reads.get(key) or self._begin(key, read))
-        value, rest_s = known
-        if rest_s <= self._ahead_s and key not in self._reads:
+        return known[0]
+
+    def known(self, key: K, read: Callable[[], Awaitable[V]]) -> V | None:
+        """Returns what `get` would return without waiting, or None: a request that finds its value saves a coroutine."""
+        known = self._entry(key, read)
+        return None if known is None else known[0]
+
+    def _entry(self, key: K, read: Callable[[], Awaitable[V]]) -> tuple[V, float] | None:
+        """Returns a known value with the rest of its time in seconds, and has it read again in the last part of it."""
+        known = self._known.get_with_rest(key)
+        if known is not None and known[1] <= self._ahead_s and key not in self._reads:
             self._begin(key, read)
-        return value
+        return known
 
     def drop(self, key: K) -> None:
         """Removes a value, because it has changed. A read that began before the change is not kept."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from itertools import count
 from time import perf_counter
 from typing import Final
@@ -167,13 +167,13 @@ class ApiRequest:
             raise order_not_found()
         return reference
 
-    async def body(self, limit: int) -> bytes:
+    def body(self, limit: int) -> Awaitable[bytes]:
         """Returns the JSON body, of at most `limit` bytes.
 
         Raises ApiError: 415 for another type or an encoding, 413 for a longer body. Raises ClientGone.
         """
         self._check_type()
-        return await self._read(limit)
+        return self._read(limit)
 
     async def optional_body(self, limit: int) -> bytes:
         """Returns what `body` returns, or `{}` if no body was sent."""

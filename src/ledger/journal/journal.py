@@ -166,28 +166,31 @@ class Journal:
             await self._large.ended(merchant)
         if len(changes) < STREAMS_MIN:
             for change in changes:
-                streams.append(await self._encoded(merchant_id, change, created, rows))
+                key = await self._data_key(merchant, change, created) if self._is_sealed(change) else None
+                streams.append(self._encoded(merchant_id, change, key, rows))
             position = await self.writer.submit(append)
         else:
             async with self.slices.work() as work:
                 for change in changes:
                     await work.end_piece()
-                    streams.append(await self._encoded(merchant_id, change, created, rows))
+                    key = await self._data_key(merchant, change, created) if self._is_sealed(change) else None
+                    streams.append(self._encoded(merchant_id, change, key, rows))
             position = await (await self._large.submit(append))
         self._notifier.note(merchant_id)
         return position
 
-    async def _encoded(
-        self, merchant_id: UUID, change: Change, created: Mapping[Owner, DataKey], rows: dict[str, list[Row]]
+    def _is_sealed(self, change: Change) -> bool:
+        """Returns whether events of a change may have personal data, which its customer's key seals."""
+        return self._codec.may_be_personal(change.events)
+
+    def _encoded(
+        self, merchant_id: UUID, change: Change, key: DataKey | None, rows: dict[str, list[Row]]
     ) -> StreamWrite:
-        """Returns the events of a change as they are stored, and adds its read-model rows to `rows`."""
+        """Returns the events of a change as they are stored, sealed by `key`, and adds its read-model rows to `rows`."""
         stream_id = change.stream_id.bytes
         if not change.events:
             return StreamWrite(stream_id, change.expected, ())
-        seal = None
-        if self._codec.may_be_personal(change.events):
-            key = await self._data_key(merchant_id.bytes, change, created)
-            seal = key.seal(stream_id)
+        seal = None if key is None else key.seal(stream_id)
         events = [self._encode(event, n, seal) for n, event in enumerate(change.events, change.expected + 1)]
         for table, new in self._projections.rows(merchant_id, change).items():
             rows.setdefault(table, []).extend(new)
@@ -221,7 +224,7 @@ class Journal:
         customer_of = STREAM_OF[type(change.after)].customer_of
         assert customer_of is not None, f"no customer is known for {type(change.after).__name__}"
         owner = merchant + customer_of(change.after).bytes
-        return created.get(owner) or await self._keys.for_sealing(owner)
+        return created.get(owner) or self._keys.cached(owner) or await self._keys.for_sealing(owner)
 
     async def load(self, merchant_id: UUID, stream: Stream[S], stream_id: UUID) -> tuple[S | None, int]:
         """Returns a stream's folded state and its version, or (None, 0) if this merchant lacks the stream."""

@@ -127,6 +127,10 @@ class DataKeys:
         self._cache.drop(merchant_id.bytes + customer_id.bytes)
         return (merchant_id.bytes, customer_id.bytes, None, None, at_micros)
 
+    def cached(self, owner: Owner) -> DataKey | None:
+        """Returns a customer's key if this process has it cached, else None."""
+        return self._cache.get(owner)
+
     async def for_sealing(self, owner: Owner) -> DataKey:
         """Returns the key of an existing customer. Raises DatabaseUnavailable."""
         key = self._cache.get(owner) or await self._loader.get(owner)

@@ -84,10 +84,11 @@ async def create_order(
     uow = UnitOfWork(ledger, actor, key, creates=True)
     existing: UUID | None = None
 
-    async def attempt(conflict: Conflict | None) -> Plan:
-        required = [] if requires is None else [await requires(uow)]
+    async def decide_with_requirement(conflict: Conflict | None) -> Plan:
+        assert requires is not None, "this decides for a request with a requirement"
+        required = await requires(uow)
         plan = await decide(conflict)
-        return replace(plan, changes=[*plan.changes, *required])
+        return replace(plan, changes=[*plan.changes, required])
 
     async def decide(conflict: Conflict | None) -> Plan:
         nonlocal existing
@@ -110,7 +111,7 @@ async def create_order(
             )
         return await _resubmission(uow, request, payment, existing)
 
-    work = execute_on_order(uow, attempt)
+    work = execute_on_order(uow, decide if requires is None else decide_with_requirement)
     if request.payment is None:  # a single commit: a caller that hangs up leaves nothing half done
         return await work
     return await ledger.complete(work)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any, Final
+
 from ledger.domain.idempotency.state import IdempotencyRecord
 from ledger.domain.orders.state import Order
 from ledger.domain.streams import CUSTOMERS, ORDERS
@@ -12,9 +15,9 @@ from ledger.operations.pipeline.execute_stream import answered, stream_of
 from ledger.operations.pipeline.unit_of_work import AnsweredWhen, Plan, UnitOfWork, in_progress
 
 
-async def execute_on_order(uow: UnitOfWork, attempt: Attempt) -> OrderResult:
+def execute_on_order(uow: UnitOfWork, attempt: Attempt) -> Coroutine[Any, Any, OrderResult]:
     """Executes a request on an order. Raises like `execute_request`; ProcessorUnavailable if nothing was sent."""
-    return await execute_request(uow, attempt, _OrderAnswer())
+    return execute_request(uow, attempt, _ANSWER)
 
 
 class _OrderAnswer:
@@ -25,10 +28,11 @@ class _OrderAnswer:
     async def after(self, uow: UnitOfWork, plan: Plan) -> OrderResult:
         if not plan.events:
             await wait_until(uow.ledger, lambda: _has_no_open_call(uow, plan))
-        elif uow.nothing_was_sent:
-            raise uow.withheld_because or NothingSent(await uow.order(plan.stream_id))
-        order = await uow.order(plan.stream_id)
-        customer = await uow.shown(CUSTOMERS, order.terms.customer_id)
+        order = uow.known(ORDERS, plan.stream_id) or await uow.order(plan.stream_id)
+        if plan.events and uow.nothing_was_sent:
+            raise uow.withheld_because or NothingSent(order)
+        customer_id = order.terms.customer_id
+        customer = uow.known(CUSTOMERS, customer_id) or await uow.shown(CUSTOMERS, customer_id)
         assert customer is not None, "an order's customer is never deleted"
         return OrderResult(
             order=order,
@@ -55,6 +59,9 @@ class _OrderAnswer:
             replayed=record.answer is not None and record.answer.replayed,
             repeated=True,
         )
+
+
+_ANSWER: Final = _OrderAnswer()
 
 
 async def answered_order(uow: UnitOfWork, record: IdempotencyRecord, target: RequestTarget) -> Order | None:

@@ -36,7 +36,8 @@ async def execute(uow: UnitOfWork, attempt: Attempt, *, is_fact: bool = False, g
     Returns the plan of the last attempt. Raises what `attempt` raises, ConcurrentUpdate, a Fault of the journal.
     """
     plan, announced = await _commit(uow, attempt, ATTEMPTS_AT_A_FACT if is_fact else ATTEMPTS)
-    await _make(uow, announced, go_on)
+    if announced[0]:
+        await _make(uow, announced, go_on)
     return plan
 
 

@@ -61,6 +61,8 @@ async def execute_request(uow: UnitOfWork, attempt: Attempt, answer: Answer[R], 
     key also IdempotencyKeyReused and RequestInProgress.
     """
     uow.answered_when = answer.when
+    if uow.key is None:  # there is no record
+        return await answer.after(uow, await execute(uow, attempt, go_on=go_on))
 
     async def act() -> R:
         plan = await execute(uow, attempt, go_on=go_on)

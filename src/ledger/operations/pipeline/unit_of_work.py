@@ -219,6 +219,11 @@ class UnitOfWork:
         state: S | None = loaded.state
         return state
 
+    def known(self, _: Stream[S], stream_id: UUID) -> S | None:
+        """Returns the state of a stream if it was loaded or committed and exists, else None, without reading it."""
+        state: S | None = self._streams.get(stream_id, _NEW).state
+        return state
+
     async def _named(self, stream: Stream[Any], reference: str) -> UUID | None:
         """Returns the id of the stream that `reference` names. Takes over its state if it is the service id."""
         stream_id = parse_uuid(reference)
