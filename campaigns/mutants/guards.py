@@ -1017,7 +1017,8 @@ FENCE: Final = (
         f"{_PIPELINE}/execute.py",
         """\
     plan, announced = await _commit(uow, attempt, ATTEMPTS_AT_A_FACT if is_fact else ATTEMPTS)
-    await _make(uow, announced, go_on)
+    if announced[0]:
+        await _make(uow, announced, go_on)
     return plan
 """,
         """\
@@ -1026,7 +1027,8 @@ FENCE: Final = (
         for call in _announced(uow, early):
             await make_call(uow, call, read_clocks())
     plan, announced = await _commit(uow, attempt, ATTEMPTS_AT_A_FACT if is_fact else ATTEMPTS)
-    await _make(uow, announced, go_on)
+    if announced[0]:
+        await _make(uow, announced, go_on)
     return plan
 """,
         ("tests/operations/test_crash_points.py", "tests/operations/test_orders.py"),
