@@ -99,7 +99,7 @@ class ReadAheadCache(Generic[K, V]):
         return known[0]
 
     def known(self, key: K, read: Callable[[], Awaitable[V]]) -> V | None:
-        """Returns what `get` would return without waiting, or None: a request that finds its value saves a coroutine."""
+        """Returns what `get` returns without waiting, or None: a request that finds its value saves a coroutine."""
         known = self._entry(key, read)
         return None if known is None else known[0]
 

@@ -63,5 +63,5 @@ NOTES: Final[ContextVar[BodyNotes | None]] = ContextVar("body_notes", default=No
 
 
 def current_notes() -> BodyNotes:
-    """Returns the notes of the current request. Outside of one, it returns notes that nobody reads."""
+    """Returns the notes of the current request. Outside of one, it returns notes that are not read."""
     return NOTES.get() or BodyNotes()

@@ -186,7 +186,7 @@ class Journal:
     def _encoded(
         self, merchant_id: UUID, change: Change, key: DataKey | None, rows: dict[str, list[Row]]
     ) -> StreamWrite:
-        """Returns the events of a change as they are stored, sealed by `key`, and adds its read-model rows to `rows`."""
+        """Returns the events of a change as stored, sealed by `key`, and adds its read-model rows to `rows`."""
         stream_id = change.stream_id.bytes
         if not change.events:
             return StreamWrite(stream_id, change.expected, ())
