@@ -43,7 +43,7 @@ def wrong_with(url: str) -> str | None:
     if any(
         not re.fullmatch(r"\d{0,5}", port) or int(port or 1) not in range(1, 65536) for port in _each(parts, "port")
     ):
-        return f"has a wrong port: {_SHAPE}"
+        return f"has a wrong port: it {_SHAPE}"
     for name in _WHOLE_NUMBERS & parts.keys():
         if not re.fullmatch(r"-?\d{1,9}", parts[name]):
             return f"has a wrong value for {name}"

@@ -384,6 +384,9 @@ async def _replica(primary: Connection, settings: Settings, url: str) -> Finding
         return Finding("replica", "warn", f"{unused}: {fault}; look at its replication, and let it follow the primary")
     except ReplicaBehind:
         return Finding("replica", "warn", f"{unused}: it is {behind:,} bytes of log behind; look at its replication")
+    except psycopg.OperationalError as fault:
+        reason = f"it does not answer: {' '.join(str(fault).split())}"
+        return Finding("replica", "warn", f"{unused}: {reason}; check LEDGER_READ_DATABASE_URL, and that it runs")
     except (CannotRun, psycopg.Error) as fault:
         return Finding("replica", "warn", f"{unused}: {reason_of(fault)}; check LEDGER_READ_DATABASE_URL")
     needed = api_processes(settings) * sum(replica_connections().values())

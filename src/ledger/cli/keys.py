@@ -15,7 +15,7 @@ import typer
 from ledger.cli.attribution import By, Reason, Yes, operator_of, require_confirmation
 from ledger.cli.installation import Recorded, on_connection, on_ledger, time_of, uuid_of, with_database
 from ledger.cli.options import DataDir, MerchantId, json_option
-from ledger.cli.output import day_and_time, echo_json, echo_table
+from ledger.cli.output import counted, day_and_time, echo_json, echo_table
 from ledger.security.api_keys import OVERLAP_MAX_S, OVERLAP_S, Scope
 from ledger.settings import CannotRun, Settings
 
@@ -221,7 +221,7 @@ def rewrap_(
         echo_json({"keys": count, "cards": cards, "sealingKey": newest})
         return
     typer.echo(
-        f"{count} keys of customers, issuers, accounts and endpoints were put under the sealing key {newest}; none is under another"
+        f"put under the sealing key {newest}: {counted(count, 'key')} of customers, issuers, accounts and endpoints; none is under another"
     )
     if cards is None:
         typer.echo(
@@ -229,7 +229,7 @@ def rewrap_(
             "and run it again with LEDGER_DATABASE_VAULT_URL"
         )
     else:
-        typer.echo(f"{cards} keys of saved cards were put under the newest too")
+        typer.echo(f"put under it too: {counted(cards, 'key')} of saved cards")
 
 
 def _echo_new(merchant_id: UUID, secret: str, key: ApiKey, *, json: bool) -> None:

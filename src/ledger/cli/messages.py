@@ -12,7 +12,7 @@ import typer
 from ledger.cli.attribution import By, Reason, operator_of
 from ledger.cli.installation import Recorded, on_connection, on_ledger, uuid_of
 from ledger.cli.options import DataDir, json_option
-from ledger.cli.output import day_and_time, echo_json, echo_retried, echo_table
+from ledger.cli.output import counted, day_and_time, echo_json, echo_retried, echo_table
 from ledger.settings import CannotRun, Settings
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def fetch(
             {"fetched": fetched.missing, "unread": [{"merchantId": str(m), "account": a} for m, a in fetched.unread]}
         )
     else:
-        typer.echo(f"{fetched.missing} messages were missing; the worker follows them")
+        typer.echo(f"missing until now: {counted(fetched.missing, 'message')}; the worker follows them")
     if fetched.unread:
         for merchant_id, account in fetched.unread:
             typer.echo(f"the processor did not list the messages of {account} of merchant {merchant_id}", err=True)
