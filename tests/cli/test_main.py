@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from psycopg.conninfo import timeout_from_conninfo
+from tests.service.trees import environment
 from typer.testing import CliRunner
 
 from ledger.cli import main
@@ -40,3 +44,18 @@ def test_no_server_holds_up_a_command_for_long(
     monkeypatch.setattr(main, "app", lambda: found.append(timeout_from_conninfo(string)))
     main.main()
     assert found == [seconds]
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_is_the_null_device(closed: str) -> None:
+    program = "from ledger.cli.main import main; main()"
+    ended = subprocess.run(
+        ["/bin/sh", "-c", f'"$0" -P -c "$1" settings {closed}', sys.executable, program],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert "Traceback" not in ended.stderr
+    assert ended.returncode == 0

@@ -149,8 +149,23 @@ def options(
     """A payment-order ledger. Every option is also a setting: see `ledger settings`."""
 
 
+def _replace_closed() -> None:
+    """Opens the null device for each standard stream that the caller has closed, as `>&-` does. Otherwise the next file
+    that is opened takes the place of the stream, and gets what is printed.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            os.set_inheritable(number, True)  # for the processes of a service
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
+
+
 def main() -> None:
     """Runs the console command. Exits 1 with one line on standard error if the command cannot run."""
+    _replace_closed()
     os.environ.setdefault("PGCONNECT_TIMEOUT", _CONNECT_TIMEOUT_S)
     try:
         app()
