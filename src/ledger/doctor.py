@@ -41,6 +41,7 @@ from ledger.postgres.distribution import DISTRIBUTED, DISTRIBUTED_NOW, HEADS, MO
 from ledger.postgres.embedded.account import name_of
 from ledger.postgres.embedded.data_dir import database
 from ledger.postgres.embedded.wal_store import WalStore, is_store
+from ledger.postgres.faults import one_line
 from ledger.postgres.migrate import migrations
 from ledger.postgres.pooling import SessionsShared, is_pooled, pooler_limits, require_sessions
 from ledger.postgres.prepare import connections_allowed, own_role_url
@@ -196,11 +197,11 @@ def _fault_as_finding() -> Iterator[list[Finding]]:
     except (TakesNoWrites, SessionsShared) as refusal:
         faults.append(Finding("database", "fail", str(refusal)))
     except (CannotRun, psycopg.OperationalError) as failure:
-        reason = " ".join(str(failure).split())
+        reason = one_line(failure)
         todo = "check LEDGER_DATABASE_URL, and that the server runs"
         faults.append(Finding("database", "fail", f"it does not answer: {reason}; {todo}"))
     except psycopg.Error as refusal:
-        reason = " ".join(str(refusal).split())
+        reason = one_line(refusal)
         todo = "check that LEDGER_DATABASE_URL names the role that owns the database"
         faults.append(Finding("database", "fail", f"it refuses a check: {reason}; {todo}"))
 
@@ -385,7 +386,7 @@ async def _replica(primary: Connection, settings: Settings, url: str) -> Finding
     except ReplicaBehind:
         return Finding("replica", "warn", f"{unused}: it is {behind:,} bytes of log behind; look at its replication")
     except psycopg.OperationalError as fault:
-        reason = f"it does not answer: {' '.join(str(fault).split())}"
+        reason = f"it does not answer: {one_line(fault)}"
         return Finding("replica", "warn", f"{unused}: {reason}; check LEDGER_READ_DATABASE_URL, and that it runs")
     except (CannotRun, psycopg.Error) as fault:
         return Finding("replica", "warn", f"{unused}: {reason_of(fault)}; check LEDGER_READ_DATABASE_URL")
@@ -504,9 +505,7 @@ async def _own_keys(connection: Connection, settings: Settings, url: str) -> Fin
         rows = await _card_keys(connection, settings, url, secrets)
         lacking += _lacking(settings, Purpose.CARD_KEY_WRAPPING, "saved cards", rows)
     except psycopg.Error as fault:
-        unread = (
-            f"; those of saved cards were not read, because the vault's role cannot: {' '.join(str(fault).split())}"
-        )
+        unread = f"; those of saved cards were not read, because the vault's role cannot: {one_line(fault)}"
     if lacking:
         lost = f"LEDGER_SEALING_KEYS lacks keys: {'; '.join(lacking)}. Bring them back{unread}"
         return Finding("seals", "fail", lost)

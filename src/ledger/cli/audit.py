@@ -126,6 +126,7 @@ def _exits_2_if_it_cannot_run() -> Iterator[None]:
 
     import psycopg
 
+    from ledger.postgres.faults import one_line
     from ledger.tlog.checkpoint_files import CheckpointsUnavailable
 
     try:
@@ -137,7 +138,7 @@ def _exits_2_if_it_cannot_run() -> Iterator[None]:
     except BrokenProcessPool:
         _end("a process of the audit was ended, as by a lack of memory: audit with fewer --workers")
     except psycopg.Error as failure:  # one that is no lost connection: a damaged page, a missing right
-        _end(f"the database cannot be read: {' '.join(str(failure).split())}")
+        _end(f"the database cannot be read: {one_line(failure)}")
     except BrokenPipeError:
         raise
     except OSError as refusal:

@@ -143,7 +143,7 @@ def errors_as_cannot_run() -> Iterator[None]:
     from ledger.domain.rejections import Rejected
     from ledger.journal.append import KeyUnavailable, SealBroken
     from ledger.journal.event_archive import ArchiveUnavailable
-    from ledger.postgres.faults import Fault
+    from ledger.postgres.faults import Fault, one_line
 
     try:
         yield
@@ -152,9 +152,9 @@ def errors_as_cannot_run() -> Iterator[None]:
     except (KeyUnavailable, SealBroken, ArchiveUnavailable) as unopened:
         raise CannotRun(str(unopened)) from unopened
     except (Fault, psycopg.OperationalError) as failure:
-        raise CannotRun(f"the database does not answer: {' '.join(str(failure).split())}") from failure
+        raise CannotRun(f"the database does not answer: {one_line(failure)}") from failure
     except psycopg.errors.InsufficientPrivilege as refusal:
-        reason = f"the database refuses this command: {' '.join(str(refusal).split())}"
+        reason = f"the database refuses this command: {one_line(refusal)}"
         raise CannotRun(f"{reason}; docs/how-to/use-your-own-postgres.md has the rights of each role") from refusal
 
 

@@ -21,6 +21,12 @@ right was revoked.
 """
 
 
+def one_line(failure: BaseException) -> str:
+    """Returns the words of an error in one line, without the statement in which the database found it."""
+    words = failure.diag.message_primary if isinstance(failure, psycopg.Error) else None
+    return " ".join((words or str(failure)).split()) or type(failure).__name__
+
+
 class QueueFull(Fault):
     """Too many commands or reads wait. The client may retry in a moment."""
 

@@ -20,6 +20,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from ledger.postgres.distribution import is_distributed
 from ledger.postgres.embedded.archiving import archive_settings
 from ledger.postgres.embedded.data_dir import database
+from ledger.postgres.faults import one_line
 from ledger.postgres.migrate import migrate
 from ledger.postgres.pooling import require_sessions
 from ledger.postgres.primary_search import connect_now
@@ -104,7 +105,7 @@ def away_as_no_primary() -> Iterator[None]:
     try:
         yield
     except psycopg.OperationalError as failure:
-        raise NoPrimary(f"the database does not answer: {' '.join(str(failure).split())}") from failure
+        raise NoPrimary(f"the database does not answer: {one_line(failure)}") from failure
 
 
 def owners_database(settings: Settings) -> AbstractContextManager[str]:
@@ -148,7 +149,7 @@ def prepare(settings: Settings, owner_url: str, progress: Progress = unreported)
             require_durability(application_url, settings.environment)
             require_closed_vault(application_url, settings.environment)
     except psycopg.errors.InsufficientPrivilege as refusal:
-        reason = f"the database refuses a step of the start: {' '.join(str(refusal).split())}"
+        reason = f"the database refuses a step of the start: {one_line(refusal)}"
         raise CannotRun(f"{reason}; LEDGER_DATABASE_URL has to name the role that owns the database") from refusal
     return msgspec.structs.replace(
         settings,

@@ -29,7 +29,7 @@ import structlog
 from msgspec import Struct
 
 from ledger.parent_process import follow, read_line
-from ledger.postgres.faults import Fault
+from ledger.postgres.faults import Fault, one_line
 from ledger.service.descriptors import ask_for_descriptors
 from ledger.service.ping import Responder
 from ledger.settings import Settings
@@ -102,7 +102,7 @@ def _run(main: Coroutine[Any, Any, None], responder: Responder) -> None:
     try:
         uvloop.run(responder.answer_during(main))
     except (Fault, psycopg.OperationalError) as fault:
-        _log.error("process_failed", reason=" ".join(str(fault).split()) or type(fault).__name__)
+        _log.error("process_failed", reason=one_line(fault))
         sys.exit(DATABASE_AWAY)
 
 
