@@ -20,6 +20,7 @@ from tests.service.trees import Running, eventually, is_alive
 
 from ledger.postgres.connection_count import embedded_settings
 from ledger.postgres.embedded.server import FAILURES_MAX
+from ledger.postgres.migrate import LOCK
 from ledger.postgres.prepare import NoPrimary
 from ledger.postgres.registration import ClockApart, FilesNotShared
 from ledger.service import supervisor
@@ -119,6 +120,19 @@ def test_a_start_whose_processes_lose_the_database_goes_on_until_they_find_it(da
     assert (status, stderr.splitlines()[-1]) == (
         1, "ledger: the worker process ended without its database before it was ready",
     )  # fmt: skip
+
+
+def test_a_start_that_waits_for_another_machines_migration_can_be_stopped(data_dir, database_url):
+    with psycopg.connect(database_url, autocommit=True) as other:
+        other.execute("delete from schema_migration where number = (select max(number) from schema_migration)")
+        other.execute("select pg_advisory_lock(%s)", [LOCK])
+        with Running(data_dir, "setup=", LEDGER_DATABASE_URL=database_url) as service:
+            waits = "select exists (select from pg_locks where locktype = 'advisory' and not granted)"
+            eventually(lambda: other.execute(waits).fetchone() == (True,))
+            service.send(signal.SIGTERM)
+            status, stderr = service.end()
+    assert status == 0
+    assert "Traceback" not in stderr
 
 
 def test_a_start_compares_its_files_again_once_its_processes_are_registered(tmp_path, monkeypatch):

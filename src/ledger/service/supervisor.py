@@ -11,8 +11,10 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
@@ -262,7 +264,7 @@ class _Supervisor:
         while True:
             try:
                 with away_as_no_primary():
-                    return step()
+                    return self._beside_signals(step)
             except (NoPrimary, ClockApart) as reason:
                 if time.monotonic() >= until:
                     raise
@@ -273,6 +275,26 @@ class _Supervisor:
                 is_reported = True
             self._stop_if_asked()
             self._signals.pause(_DATABASE_POLL_S)
+
+    def _beside_signals(self, step: Callable[[], T]) -> T:
+        """Takes a step that may wait for the database without end, such as for another machine's migration.
+
+        If a signal asks to stop meanwhile, the step is left to itself: its statement is not cancelled, which may be a
+        commit that waits for the standby. Raises what the step raises, and KeyboardInterrupt.
+        """
+        taken = Future[T]()
+
+        def take() -> None:
+            try:
+                taken.set_result(step())
+            except BaseException as fault:  # noqa: BLE001 - it is raised where the step is waited for
+                taken.set_exception(fault)
+
+        Thread(target=take, name="start", daemon=True).start()
+        while not taken.done():
+            wait([taken], timeout=_STARTING_POLL_S)
+            self._stop_if_asked()
+        return taken.result()
 
     def _require_shared_files(self, owner_url: str) -> None:
         """Raises CannotRun if this machine would keep invoices apart from those of another one."""
