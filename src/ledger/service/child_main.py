@@ -36,6 +36,9 @@ from ledger.settings import Settings
 
 _log = structlog.get_logger()
 
+_AWAY: Final = (Fault, psycopg.OperationalError)
+"""What the start of a process raises for a database that does not answer."""
+
 Role = Literal["api", "worker", "once"]
 
 DATABASE_AWAY: Final = os.EX_TEMPFAIL
@@ -87,7 +90,8 @@ def main() -> None:
         from ledger.service.http.http_server import serve
 
         assert config.listener is not None, "an API process inherits a socket"
-        _run(serve(target(config.settings), config.settings, socket.socket(fileno=config.listener), ready), responder)
+        listener = socket.socket(fileno=config.listener)
+        _run(serve(target(config.settings), config.settings, listener, ready, _AWAY), responder)
     else:
         with suppress(PermissionError):  # a container may refuse it
             os.setpriority(os.PRIO_PROCESS, 0, WORKER_PRIORITY)
@@ -101,7 +105,7 @@ def _run(main: Coroutine[Any, Any, None], responder: Responder) -> None:
 
     try:
         uvloop.run(responder.answer_during(main))
-    except (Fault, psycopg.OperationalError) as fault:
+    except _AWAY as fault:
         _log.error("process_failed", reason=one_line(fault))
         sys.exit(DATABASE_AWAY)
 

@@ -13,12 +13,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, cast
 
-import psycopg
 import uvicorn
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from ledger.postgres.faults import Fault
 from ledger.service.descriptors import ask_for_descriptors
 from ledger.service.http.acceptor import Acceptor
 from ledger.service.http.connection import Connection
@@ -33,14 +31,20 @@ _OTHER_DESCRIPTORS: Final = 128
 """What a process has open besides its clients: connections to the database, files, pipes."""
 
 
-async def serve(app: Any, settings: Settings, listener: socket.socket, ready: Callable[[], None]) -> None:
+async def serve(
+    app: Any,
+    settings: Settings,
+    listener: socket.socket,
+    ready: Callable[[], None],
+    away: tuple[type[Exception], ...],
+) -> None:
     """Serves the application on the socket until SIGTERM; `ready` is called once it listens.
 
-    Raises what the application's start raises for a database that is away: a Fault or psycopg.OperationalError.
+    Raises what the application's start raises of the kinds in `away`, those for a database that does not answer.
     """
     # uvicorn raises the signals that it caught once more when it is done; a clean stop ends with 0, not with a signal.
     signal.signal(signal.SIGTERM, lambda *_: None)
-    server = Server(app, settings, ready)
+    server = Server(app, settings, ready, away)
     try:
         await server.serve(sockets=[listener])
     except SystemExit:
@@ -54,12 +58,19 @@ async def serve(app: Any, settings: Settings, listener: socket.socket, ready: Ca
 class Server(uvicorn.Server):
     """uvicorn's server with connections of our own and a guard for them."""
 
-    def __init__(self, app: Any, settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        app: Any,
+        settings: Settings,
+        ready: Callable[[], None] = lambda: None,
+        away: tuple[type[Exception], ...] = (),
+    ) -> None:
         self.guard = ConnectionGuard(
             settings, min(settings.connections_max, max(1, ask_for_descriptors() - _OTHER_DESCRIPTORS))
         )
         self._app = app
         self._ready = ready
+        self._away = away
         self.start_fault: Exception | None = None
         self._acceptors: list[Acceptor] = []
         config = uvicorn.Config(
@@ -91,7 +102,7 @@ class Server(uvicorn.Server):
             await self._app(scope, receive, send_unless_failed)
         except BaseException as fault:
             if failed is not None:
-                if isinstance(fault, Fault | psycopg.OperationalError):
+                if isinstance(fault, self._away):
                     self.start_fault, failed = fault, {**failed, "message": ""}
                 await send(failed)
             raise
