@@ -22,7 +22,7 @@ BESIDE = {
 }
 STREAMS = tuple({".".join(stream.state.__module__.split(".")[:3]) for stream in KINDS_OF_STREAM})
 PURE_STDLIB = (
-    "__future__", "bisect", "calendar", "collections", "contextlib", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "itertools", "math",
+    "__future__", "bisect", "calendar", "collections", "contextlib", "dataclasses", "datetime", "decimal", "difflib", "enum", "fractions", "functools", "hashlib", "itertools", "math",
     "operator", "re", "string", "types", "typing", "uuid", "zoneinfo",
 )  # fmt: skip
 DATABASE = tuple(

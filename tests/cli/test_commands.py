@@ -77,7 +77,8 @@ def test_a_wrong_setting_is_one_line_and_changes_nothing(ledger, merchant, log):
         (("surchargeRate=99",), "surchargeRate must be"),
         (("timeZone=Mars/Olympus",), "timeZone cannot be"),
         (("paymentMethods=BARTER",), "paymentMethods cannot be"),
-        (("fiscalIssuer={}",), "fiscalIssuer is not a setting of a merchant"),
+        (("fiscalIssuer={}",), "fiscalIssuer is not a setting of a merchant; use one of surchargeRate, "),
+        (("captureDelay=5",), "captureDelay is not a setting of a merchant; did you mean captureDelaySeconds?"),
         (("requestsPerMinute",), "'requestsPerMinute' is not KEY=VALUE"),
         (("requestsPerMinute=1", "requestsPerMinute=2"), "requestsPerMinute is given twice"),
     ):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import Annotated, Any, Final, NamedTuple, TypeVar, get_args
 
@@ -317,7 +318,9 @@ def given(change: Struct) -> list[tuple[Setting, Any]]:
 
 def _named(name: str) -> Setting:
     if name not in SETTINGS:
-        raise InvalidField(name, f"is not a setting of a merchant; use one of {', '.join(SETTINGS)}")
+        meant = get_close_matches(name, SETTINGS, n=1)
+        todo = f"did you mean {meant[0]}?" if meant else f"use one of {', '.join(SETTINGS)}"
+        raise InvalidField(name, f"is not a setting of a merchant; {todo}")
     return SETTINGS[name]
 
 
