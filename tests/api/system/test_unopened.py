@@ -58,6 +58,29 @@ async def test_a_record_that_cannot_be_opened_is_503_and_reported(
     assert (metric_value("ledger_records_unopened_total", holder, reason) or 0) > before
 
 
+async def test_a_request_whose_answer_could_not_be_given_is_not_carried_out(settings: Settings) -> None:
+    assert settings.database_url is not None
+    async with opened(settings) as store:
+        merchant = await store.register()
+        made = (await merchant.create(order(billingAddress=None))).json()
+    key = "update data_key set sealing_key_id = %s where merchant_id = %s returning sealing_key_id"
+    with psycopg.connect(settings.database_url, autocommit=True) as operator:
+        ((kept,),) = operator.execute(
+            "select sealing_key_id from data_key where merchant_id = %s", [merchant.merchant_id]
+        )
+        operator.execute(key, ["feedfeedfeedfeed", merchant.merchant_id])
+        async with opened(settings) as store:
+            merchant = msgspec.structs.replace(merchant, client=store.client)
+            answer = await merchant.post(f"{ORDERS}/{made['id']}/cancel", {})
+            assert (answer.status_code, answer.json()["code"]) == (503, "DATA_KEY_UNAVAILABLE"), answer.text
+            assert (await merchant.get(f"{ORDERS}/{made['id']}")).json()["status"] == "PENDING", "nothing is half done"
+        operator.execute(key, [kept, merchant.merchant_id])
+    async with opened(settings) as store:
+        merchant = msgspec.structs.replace(merchant, client=store.client)
+        cancelled = await merchant.post(f"{ORDERS}/{made['id']}/cancel", {})
+        assert (cancelled.status_code, cancelled.json()["status"]) == (200, "CANCELLED"), cancelled.text
+
+
 def test_every_process_reports_what_another_one_could_not_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = str(tmp_path)
     unopened.note_unopened("webhook endpoint", "missing", shared)

@@ -8,6 +8,7 @@ from typing import Any, Final
 from ledger.domain.idempotency.state import IdempotencyRecord
 from ledger.domain.orders.state import Order
 from ledger.domain.streams import CUSTOMERS, ORDERS
+from ledger.journal.append import Conflict
 from ledger.operations.context.results import NothingSent, OrderResult, RequestTarget
 from ledger.operations.pipeline.execute import Attempt
 from ledger.operations.pipeline.execute_request import execute_request, wait_until
@@ -16,8 +17,20 @@ from ledger.operations.pipeline.unit_of_work import AnsweredWhen, Plan, UnitOfWo
 
 
 def execute_on_order(uow: UnitOfWork, attempt: Attempt) -> Coroutine[Any, Any, OrderResult]:
-    """Executes a request on an order. Raises like `execute_request`; ProcessorUnavailable if nothing was sent."""
-    return execute_request(uow, attempt, _ANSWER)
+    """Executes a request on an order. Raises like `execute_request`; ProcessorUnavailable if nothing was sent.
+
+    The order's customer, who is in the answer, is read before the commit: if its record does not open, the request is
+    refused, and not carried out without an answer.
+    """
+
+    async def attempt_that_can_be_answered(conflict: Conflict | None) -> Plan:
+        plan = await attempt(conflict)
+        customer_id = plan.changes[0].after.terms.customer_id
+        if plan.events and all(change.stream_id != customer_id for change in plan.changes):
+            await uow.load(CUSTOMERS, customer_id)
+        return plan
+
+    return execute_request(uow, attempt_that_can_be_answered, _ANSWER)
 
 
 class _OrderAnswer:
