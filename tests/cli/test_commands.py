@@ -162,6 +162,10 @@ def test_a_rotated_key_is_replaced_and_expires(ledger, merchant):
     assert (first["replacedBy"], second["keyId"], first["state"]) == (created["keyId"], created["keyId"], "live")
     assert first["expiresAt"] is not None
     assert "is valid until" in ledger("keys", "rotate", merchant, created["keyId"]).done
+    newest = ledger("keys", "list", merchant, "--json").json[-1]["keyId"]
+    assert "add --yes if it is meant" in ledger("keys", "rotate", merchant, newest, "--overlap", "0").one_line
+    assert ledger("keys", "list", merchant, "--json").json[-1]["keyId"] == newest, "nothing was changed"
+    assert ledger("keys", "rotate", merchant, newest, "--overlap", "0", "--yes", "--json").json["keyId"] != newest
     ledger("keys", "revoke", merchant, old, "--yes")
     assert "create another key instead" in ledger("keys", "rotate", merchant, old).one_line
 

@@ -118,24 +118,33 @@ def rotate(
     overlap: Annotated[
         int, typer.Option(metavar="SECONDS", help="How long the old key stays valid.", min=0, max=OVERLAP_MAX_S)
     ] = OVERLAP_S,
+    yes: Yes = False,
     by: By = None,
     reason: Reason = None,
     data_dir: DataDir = None,
     json: NewKeyJson = False,
 ) -> None:
-    """Issue a key in the place of another, which stays valid for a while, and print it. It is shown only once."""
+    """Issue a key in the place of another, which stays valid for a while, and print it. It is shown only once.
+
+    With an overlap of 0 the old key ends at once: that is confirmed, as for `keys revoke`.
+    """
     from ledger.operations.context.inputs import Actor
     from ledger.operations.merchants.api_keys import KeyResult, rotate_key
     from ledger.seeding.seed import fresh_keys
 
     merchant, old = uuid_of(merchant_id, "merchant"), uuid_of(key_id, "key")
+    operator = operator_of("keys rotate", by, reason)
+    if not overlap:
+        require_confirmation(
+            f"Without an overlap, every request that uses the key {old} is refused from now on", yes=yes
+        )
 
     async def replace(ledger: Ledger, settings: Settings) -> tuple[str, KeyResult]:
         key = fresh_keys(settings)()
         actor = Actor(merchant_id=merchant)
         return key.secret, await rotate_key(ledger, actor, old, key, overlap=timedelta(seconds=overlap))
 
-    secret, rotated = on_ledger(data_dir, replace, operator_of("keys rotate", by, reason))
+    secret, rotated = on_ledger(data_dir, replace, operator)
     _echo_new(merchant, secret, rotated.key, json=json)
     if not json and rotated.replaced is not None:
         until = day_and_time(rotated.replaced.expires_at)
