@@ -114,6 +114,12 @@ def test_what_a_killed_backup_has_left_is_removed_unless_it_is_still_written(tmp
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.fixture(autouse=True)
+def _log_as_it_is(monkeypatch):
+    """A command that runs in this process would silence the log of all tests after it."""
+    monkeypatch.setattr("ledger.telemetry.logs.configure_logs", lambda *_: None)
+
+
 def test_the_command_names_the_archived_files_that_are_lost(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("LEDGER_DATABASE_URL", "host=/nowhere user=owner")
     monkeypatch.setenv("LEDGER_MASTER_KEY", KEY)

@@ -62,6 +62,12 @@ def test_a_command_prints_no_line_of_the_log(
     assert (ended.stdout, ended.stderr) == ("", "ledger: it cannot be read\n")
 
 
+@pytest.fixture(autouse=True)
+def _log_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that runs in this process would silence the log of all tests after it."""
+    monkeypatch.setattr("ledger.telemetry.logs.configure_logs", lambda *_: None)
+
+
 @asynccontextmanager
 async def _no_ledger(*_: Any, **__: Any) -> AsyncIterator[None]:
     yield None
