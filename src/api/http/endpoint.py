@@ -117,7 +117,8 @@ class Endpoint:
         request.rate_headers = deps.limiter.admit(
             principal.key_id, principal.per_minute, principal.per_second, principal.merchant_id
         )
-        await deps.ledger.clock.refresh(principal.merchant_id)
+        if deps.ledger.clock.must_be_read(principal.merchant_id):
+            await deps.ledger.clock.refresh(principal.merchant_id)
         if request.query and not operation.takes_parameters:
             refuse_parameters(request.query)
         if operation.spec.takes is None:

@@ -43,6 +43,10 @@ class Clock:
         """Returns how far the merchant's clock is ahead of real time."""
         return timedelta()
 
+    def must_be_read(self, merchant_id: UUID) -> bool:  # noqa: ARG002 - see `now`
+        """Returns whether the merchant's clock may have been moved since it was last read. Then call `refresh`."""
+        return False
+
     async def refresh(self, merchant_id: UUID) -> datetime:
         """Returns the merchant's current time after every clock move that has been answered. Raises a Fault."""
         return self.now(merchant_id)
@@ -100,17 +104,23 @@ class MerchantClocks(Clock):
     def ahead(self, merchant_id: UUID) -> timedelta:
         return self._ahead.get(merchant_id, timedelta())
 
+    def must_be_read(self, merchant_id: UUID) -> bool:
+        """Returns whether the process must not assume the clock. Has it read ahead of the end of that time."""
+        real_for_s = self._real_until.get(merchant_id, 0.0) - time.monotonic()
+        if real_for_s <= 0:
+            return True
+        if real_for_s < READ_AHEAD_S and merchant_id not in self._reading_ahead:
+            self._reading_ahead.add(merchant_id)
+            self._rows.read_ahead(merchant_id)
+        return False
+
     async def refresh(self, merchant_id: UUID) -> datetime:
         """Reads the clock if the process must not assume it, and returns the merchant's current time.
 
         Raises a Fault.
         """
-        real_for_s = self._real_until.get(merchant_id, 0.0) - time.monotonic()
-        if real_for_s <= 0:
+        if self.must_be_read(merchant_id):
             await self._rows.get(merchant_id)
-        elif real_for_s < READ_AHEAD_S and merchant_id not in self._reading_ahead:
-            self._reading_ahead.add(merchant_id)
-            self._rows.read_ahead(merchant_id)
         return self.now(merchant_id)
 
     async def _fetch(self, connection: Connection, merchants: Sequence[UUID]) -> Mapping[UUID, int]:

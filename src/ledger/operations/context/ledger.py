@@ -107,11 +107,11 @@ class Ledger:
 
     async def merchant(self, merchant_id: UUID) -> Merchant:
         """Returns a registered merchant with its settings, at most two seconds old. Raises a Fault."""
+        return await self._merchants.get(merchant_id, lambda: self._load_merchant(merchant_id))
 
-        def load() -> Awaitable[Merchant]:
-            return self._load_merchant(merchant_id)
-
-        return self._merchants.known(merchant_id, load) or await self._merchants.get(merchant_id, load)
+    def known_merchant(self, merchant_id: UUID) -> Merchant | None:
+        """Returns what `merchant` returns, or None if that has to be waited for."""
+        return self._merchants.known(merchant_id, lambda: self._load_merchant(merchant_id))
 
     async def _load_merchant(self, merchant_id: UUID) -> Merchant:
         merchant, _ = await self.journal.load(merchant_id, MERCHANTS, merchant_id)

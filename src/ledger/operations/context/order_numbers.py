@@ -52,16 +52,20 @@ class OrderNumbers(DatabaseClient):
             self._taking.cancel()
         await super().__aexit__()
 
+    def at_hand(self) -> str | None:
+        """Returns a number that no other order has, or None if a new block has to be waited for."""
+        if len(self._unused) <= _LEFT_MIN:
+            self._begin()
+        return self._unused.pop() if self._unused else None
+
     async def take(self) -> str:
         """Returns a number that no other order has.
 
         Raises DatabaseUnavailable if a new block is needed and missing.
         """
-        if len(self._unused) <= _LEFT_MIN:
-            self._begin()
-        while not self._unused:
+        while (number := self.at_hand()) is None:
             await self.provide()
-        return self._unused.pop()
+        return number
 
     async def provide(self) -> None:
         """Waits for a new block if the last one is used up. Raises DatabaseUnavailable."""

@@ -37,7 +37,11 @@ async def upsert_customer(
     Raises CustomerNotFound if `request.id` names no customer, and if the customer was erased: an erased person
     does not order again under the same name.
     """
-    found = await _find(uow, request, conflict, look_up)
+    found = None
+    if request.external_id is not None and request.id is None and conflict is None:
+        found = uow.cached_customer(request.external_id)
+    if found is None:
+        found = await _find(uow, request, conflict, look_up)
     if found is not None and found.erased:
         raise CUSTOMERS.missing()
     customer_id = uuid7() if found is None else found.customer_id

@@ -38,7 +38,7 @@ from ledger.operations.orders.customers_fiscal_data import may_take_fiscal_data,
 from ledger.operations.orders.invoices.policy import invoicing_policy
 from ledger.operations.orders.invoices.stampable import require_stampable
 from ledger.operations.orders.new_payment import new_payment, payment_plan, target_payment
-from ledger.operations.orders.order_request import execute_on_order
+from ledger.operations.orders.order_request import execute_on_order, execute_with_customer, read_customer
 from ledger.operations.payment_methods.card_tokens import with_card_for_order, with_card_of_token
 from ledger.operations.payment_methods.charge import decide_with_card
 from ledger.operations.pipeline.payer import needs_payer, with_payer
@@ -92,7 +92,7 @@ async def create_order(
 
     async def decide(conflict: Conflict | None) -> Plan:
         nonlocal existing
-        merchant = await ledger.merchant(uow.merchant_id)
+        merchant = ledger.known_merchant(uow.merchant_id) or await ledger.merchant(uow.merchant_id)
         payment = None if request.payment is None else await new_payment(ledger, merchant, request.payment)
         # A card is not kept for a request that only repeats another.
         saves_card = conflict is None and request.payment is not None and request.payment.persist
@@ -109,9 +109,11 @@ async def create_order(
             raise DuplicateExternalId(
                 f"Another order has the externalId {request.terms.external_id!r} already.", field="externalId"
             )
-        return await _resubmission(uow, request, payment, existing)
+        plan = await _resubmission(uow, request, payment, existing)
+        await read_customer(uow, plan)
+        return plan
 
-    work = execute_on_order(uow, decide if requires is None else decide_with_requirement)
+    work = execute_with_customer(uow, decide if requires is None else decide_with_requirement)
     if request.payment is None:  # a single commit: a caller that hangs up leaves nothing half done
         return await work
     return await ledger.complete(work)
@@ -166,7 +168,7 @@ async def _new_order(
         await require_stampable(uow.ledger, uow.merchant_id, terms, invoicing)
     command = CreateOrder(
         order_id=request.order_id or uuid7(),
-        order_number=await uow.ledger.order_numbers.take(),
+        order_number=uow.ledger.order_numbers.at_hand() or await uow.ledger.order_numbers.take(),
         customer_id=customer_id,
         at=uow.now,
         terms=terms,

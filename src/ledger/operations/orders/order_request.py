@@ -25,12 +25,22 @@ def execute_on_order(uow: UnitOfWork, attempt: Attempt) -> Coroutine[Any, Any, O
 
     async def attempt_that_can_be_answered(conflict: Conflict | None) -> Plan:
         plan = await attempt(conflict)
-        customer_id = plan.changes[0].after.terms.customer_id
-        if plan.events and all(change.stream_id != customer_id for change in plan.changes):
-            await uow.load(CUSTOMERS, customer_id)
+        await read_customer(uow, plan)
         return plan
 
-    return execute_request(uow, attempt_that_can_be_answered, _ANSWER)
+    return execute_with_customer(uow, attempt_that_can_be_answered)
+
+
+def execute_with_customer(uow: UnitOfWork, attempt: Attempt) -> Coroutine[Any, Any, OrderResult]:
+    """Executes a request on an order, whose attempt reads the order's customer. Raises like `execute_on_order`."""
+    return execute_request(uow, attempt, _ANSWER)
+
+
+async def read_customer(uow: UnitOfWork, plan: Plan) -> None:
+    """Reads the customer of a plan's order if the plan changes the order. Raises a Fault."""
+    if plan.events:
+        order: Order = plan.changes[0].after
+        await uow.load(CUSTOMERS, order.terms.customer_id)
 
 
 class _OrderAnswer:
