@@ -262,3 +262,22 @@ async def test_what_a_process_caches_expires_without_being_read(
     await delete_customer(ledger, merchant, "c-7", payers.orders_of)
     await asyncio.sleep(0.5)
     assert (len(other.customers._cached), len(other.journal._keys._cache)) == (0, 0)  # type: ignore[union-attr]
+
+
+async def test_an_answer_shows_no_person_who_was_erased_while_its_processor_was_called(
+    ledger: Ledger, merchant: Actor, open_another: Open, payers: Erasures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await create_order(ledger, merchant, personal_order("1", payment=None))
+    other = await open_another()
+    processor = ledger.processors.sandbox
+    assert processor is not None
+    authorize = processor.authorize
+
+    async def slowly(request: Any) -> Any:
+        await delete_customer(other, merchant, "c-7", payers.orders_of)
+        return await authorize(request)
+
+    monkeypatch.setattr(processor, "authorize", slowly)
+    charged = await charge_order(ledger, merchant, "1", by_card())
+    assert charged.order.status is OrderStatus.COMPLETED
+    assert (charged.customer.erased, charged.customer.email) == (True, None)

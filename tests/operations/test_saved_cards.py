@@ -28,9 +28,10 @@ from ledger.domain.rejections import (
 from ledger.domain.streams import PAYMENT_METHODS
 from ledger.journal.append import SealBroken
 from ledger.operations.context.card_vault import VaultMissing
-from ledger.operations.context.inputs import Actor, CustomerInput, PaymentInput
+from ledger.operations.context.inputs import Actor, CustomerFields, CustomerInput, PaymentInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.context.results import OrderResult
+from ledger.operations.customers.change import change_customer
 from ledger.operations.erasure.erase_customer import delete_customer
 from ledger.operations.orders.add_payment import add_payment
 from ledger.operations.orders.create import charge_order, create_order
@@ -240,6 +241,17 @@ async def test_a_deleted_method_is_gone_from_the_vault_and_its_orders_stay(
     assert method_of(again) != method_id, "a deleted method does not come back"
     shown = await create_order(ledger, merchant, an_order("1", by_saved(method_id)))
     assert (shown.replayed, shown.order.status) == (True, OrderStatus.COMPLETED)
+
+
+async def test_an_order_whose_card_is_deleted_is_shown_with_its_customer_as_another_process_has_changed_it(
+    ledger: Ledger, merchant: Actor, open_another: Open
+) -> None:
+    first = await save(ledger, merchant, "1")
+    other = await open_another()
+    await delete_payment_method(other, merchant, first.customer.customer_id, method_of(first))
+    await change_customer(other, merchant, "ana", CustomerFields(email="new@example.com"))
+    shown = await create_order(ledger, merchant, an_order("1", by_saved(method_of(first))))
+    assert (shown.replayed, shown.customer.email) == (True, "new@example.com")
 
 
 async def test_a_method_deleted_between_the_intent_and_its_call_charges_nothing(

@@ -38,10 +38,10 @@ async def upsert_customer(
     does not order again under the same name.
     """
     found = None
-    if request.external_id is not None and request.id is None and conflict is None:
+    if request.external_id is not None and request.id is None and not _is_outdated(conflict):
         found = uow.cached_customer(request.external_id)
     if found is None:
-        found = await _find(uow, request, conflict, look_up)
+        found = await _find(uow, request, look_up=look_up or _is_outdated(conflict))
     if found is not None and found.erased:
         raise CUSTOMERS.missing()
     customer_id = uuid7() if found is None else found.customer_id
@@ -56,14 +56,17 @@ async def upsert_customer(
     return CustomerUpsert(uow.change(CUSTOMERS, customer_id, decide_upsert(found, command)), claims)
 
 
-async def _find(uow: UnitOfWork, request: CustomerInput, conflict: Conflict | None, look_up: bool) -> Customer | None:
-    """Returns the customer from the cache; from the log if the request names an id, and after a conflict."""
+def _is_outdated(conflict: Conflict | None) -> bool:
+    """Returns whether the cache may have lacked the customer in the previous attempt, or had an earlier version."""
+    if isinstance(conflict, ClaimTaken):
+        return conflict.claim.kind is ClaimKind.CUSTOMER_EXTERNAL_ID
+    return isinstance(conflict, VersionConflict)
+
+
+async def _find(uow: UnitOfWork, request: CustomerInput, *, look_up: bool) -> Customer | None:
+    """Returns the customer from the log: by the id that the request names, else with `look_up` by the external id."""
     if request.id is not None:
         return await uow.find(CUSTOMERS, request.id)
-    if request.external_id is None:
+    if request.external_id is None or not look_up:
         return None
-    taken = isinstance(conflict, ClaimTaken) and conflict.claim.kind is ClaimKind.CUSTOMER_EXTERNAL_ID
-    if taken or isinstance(conflict, VersionConflict):  # the cache was missing the customer, or outdated
-        return await uow.find_claimed(CUSTOMERS, request.external_id)
-    found = uow.cached_customer(request.external_id)
-    return await uow.find_claimed(CUSTOMERS, request.external_id) if look_up and found is None else found
+    return await uow.find_claimed(CUSTOMERS, request.external_id)

@@ -211,6 +211,7 @@ def reminder_policy(merchant: Merchant) -> ReminderPolicy:
 async def _resubmission(uow: UnitOfWork, request: OrderInput, payment: NewPayment | None, order_id: UUID) -> Plan:
     """Returns the plan of an external id that was sent again: shows the order, or pays one that failed."""
     order = await uow.order(order_id)
+    uow.forget(order.terms.customer_id)  # the cache may have the customer as before a change, and no commit checks it
 
     def decide(payment: NewPayment | None) -> Sequence[OrderEvent]:
         return decide_resubmission(order, ResubmitOrder(terms=request.terms, payment=payment, at=uow.now))

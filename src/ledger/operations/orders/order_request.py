@@ -56,6 +56,8 @@ class _OrderAnswer:
             raise uow.withheld_because or NothingSent(order)
         customer_id = order.terms.customer_id
         customer = uow.known(CUSTOMERS, customer_id) or await uow.shown(CUSTOMERS, customer_id)
+        if order.payer_forgotten and customer is not None and not customer.erased:  # it was erased during the calls
+            customer = await uow.load(CUSTOMERS, customer_id, fresh=True)
         assert customer is not None, "an order's customer is never deleted"
         return OrderResult(
             order=order,
