@@ -27,8 +27,8 @@ Every command has `--json`. It prints one JSON value on standard output, with na
 the table of each command has its members. `{a, b}` is an object with these members, `[{a, b}]` a list of such objects.
 `ledger serve`, `api` and `worker` print a line and go on running, `ledger events follow` prints a line for each event. A
 command that cannot run prints no JSON. `doctor`, `reconcile`, `restore`, `messages fetch` and `processors check` print it
-and exit 1 if they have found something wrong. A member is never removed or renamed within a major version, and new ones
-may come: ignore what you do not know.
+and exit 1 if they have found something wrong. `audit` and `rebuild --check` exit 1 then too, and 2 if they cannot run. A
+member is never removed or renamed within a major version, and new ones may come: ignore what you do not know.
 
 ## Who makes a change
 

@@ -67,6 +67,21 @@ def test_a_check_names_an_order_whose_status_is_wrong_where_lists_are_filtered_a
     ]
 
 
+def test_a_check_that_cannot_run_differs_by_its_status_from_one_that_finds_something(ledger, write, database_url):
+    assert ledger("seed", write(opening(), line("create", NOON, order("A/1", APPROVED)))).code == 0
+    unknown = "01980d1e-3b5c-7cc0-9d5a-6f1f0d9a2b44"
+    refused = [ledger("rebuild", "--check", *arguments) for arguments in (["event"], ["--merchant", unknown])]
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("alter table payment_order rename column payments to taken")
+        refused.append(ledger("rebuild", "--check"))
+        connection.execute("alter table payment_order rename column taken to payments")
+    reasons = ("there is no read model 'event'", "there is no merchant", "the database cannot be read")
+    for ended, reason in zip(refused, reasons, strict=True):
+        assert (ended.code, ended.out) == (2, "")
+        assert re.fullmatch(rf"ledger: {reason}.*\n", ended.err)
+    assert ledger("rebuild", "event").code == 1
+
+
 def test_what_cannot_be_rebuilt_is_refused(ledger):
     assert "there is no read model 'event'" in ledger("rebuild", "event").one_line
     assert "--explain needs --check" in ledger("rebuild", "--explain").one_line

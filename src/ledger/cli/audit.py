@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import errno
 import os
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ledger.cli.installation import errors_as_cannot_run, require_database, settings_of_command, uuid_of
+from ledger.cli.installation import (
+    errors_as_cannot_run,
+    exits_2_if_it_cannot_run,
+    require_database,
+    settings_of_command,
+    uuid_of,
+)
 from ledger.cli.options import DataDir, json_option
-from ledger.cli.output import counted, discard_output, echo_json
+from ledger.cli.output import counted, echo_json
 from ledger.cli.progress_bar import progress_bar
-from ledger.settings import CannotRun, SettingWrong, public_url
+from ledger.settings import CannotRun, public_url
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from uuid import UUID
 
     from ledger.audit.report import Report, Violation
@@ -25,7 +29,6 @@ if TYPE_CHECKING:
 
 _NOTHING: Final = "nothing"
 _VIOLATIONS: Final = 1
-_COULD_NOT_RUN: Final = 2
 _WORKERS_MAX: Final = 64
 
 
@@ -55,7 +58,7 @@ def audit(
     It reads one moment, and may run beside the service. Exits 0 if nothing is wrong, 1 if something is, 2 if it could
     not run.
     """
-    with _exits_2_if_it_cannot_run():
+    with exits_2_if_it_cannot_run():
         chosen = None if merchant is None else uuid_of(merchant, "merchant")
         if html is not None:
             _require_writable(html)  # an audit of a large log takes long
@@ -97,59 +100,34 @@ def _write_page(place: Path, report: Report, base: str) -> str | None:
 def _audited(
     data_dir: Path | None, merchant_id: UUID | None, workers: int, progress: Progress, *, processor: bool
 ) -> tuple[Report, str]:
-    """Returns the report, and the address at which the installation's API begins."""
+    """Returns the report, and the address at which the installation's API begins. Raises CannotRun."""
     import asyncio
+    from concurrent.futures.process import BrokenProcessPool
 
     from ledger.audit.auditor import audit as run
     from ledger.audit.auditor import read_saved, tune_process
     from ledger.audit.processors import with_processors
     from ledger.postgres.prepare import ready_database
+    from ledger.tlog.checkpoint_files import CheckpointsUnavailable
 
     tune_process()
     asked = settings_of_command(data_dir)
     require_database(asked)
-    with ready_database(asked) as settings:
-        url = settings.database_url
-        assert url is not None, "the installation's settings name its database"
-        saved = asyncio.run(read_saved(settings))
-        with errors_as_cannot_run():
-            report = run(settings, url, merchant_id, workers=workers, saved=saved, progress=progress)
-            if processor:
-                report = asyncio.run(with_processors(settings, report, merchant_id))
-            return report, public_url(settings)
-
-
-@contextmanager
-def _exits_2_if_it_cannot_run() -> Iterator[None]:
-    """Ends with 2, because 1 is for violations."""
-    from concurrent.futures.process import BrokenProcessPool
-
-    import psycopg
-
-    from ledger.postgres.faults import one_line
-    from ledger.tlog.checkpoint_files import CheckpointsUnavailable
-
     try:
-        yield
-    except (CannotRun, SettingWrong) as reason:
-        _end(str(reason))
+        with ready_database(asked) as settings:
+            url = settings.database_url
+            assert url is not None, "the installation's settings name its database"
+            saved = asyncio.run(read_saved(settings))
+            with errors_as_cannot_run():
+                report = run(settings, url, merchant_id, workers=workers, saved=saved, progress=progress)
+                if processor:
+                    report = asyncio.run(with_processors(settings, report, merchant_id))
+                return report, public_url(settings)
     except CheckpointsUnavailable as unread:
-        _end(str(unread))
-    except BrokenProcessPool:
-        _end("a process of the audit was ended, as by a lack of memory: audit with fewer --workers")
-    except psycopg.Error as failure:  # one that is no lost connection: a damaged page, a missing right
-        _end(f"the database cannot be read: {one_line(failure)}")
-    except BrokenPipeError:
-        raise
-    except OSError as refusal:
-        discard_output()  # if it is what cannot be written
-        where = refusal.filename or "the output, or a file in the folder for temporary files (TMPDIR),"
-        _end(f"{where} cannot be written: {refusal.strerror or refusal}")
-
-
-def _end(reason: str) -> NoReturn:
-    typer.echo(f"ledger: {reason}", err=True)
-    raise typer.Exit(_COULD_NOT_RUN)
+        raise CannotRun(str(unread)) from unread
+    except BrokenProcessPool as ended:
+        reason = "a process of the audit was ended, as by a lack of memory: audit with fewer --workers"
+        raise CannotRun(reason) from ended
 
 
 def _echo(report: Report) -> None:

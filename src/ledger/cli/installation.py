@@ -1,7 +1,7 @@
 """What a command runs on: the server of the data directory, the one that LEDGER_DATABASE_URL names, or its own.
 
 Every error that an operation can raise becomes `CannotRun` here, which ends as one line on standard error and exit
-status 1.
+status 1, or 2 in a command that exits 1 for what it finds.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 from uuid import UUID
 
+import typer
 from msgspec import Struct
 
+from ledger.cli.output import discard_output
 from ledger.journal.operator import Operator
 from ledger.settings import CannotRun, Settings, likely_typos, read_settings
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from ledger.postgres.connection import Connection
 
 T = TypeVar("T")
+
+_COULD_NOT_RUN: Final = 2
 
 
 class Recorded(Struct, frozen=True):
@@ -156,6 +160,32 @@ def errors_as_cannot_run() -> Iterator[None]:
     except psycopg.errors.InsufficientPrivilege as refusal:
         reason = f"the database refuses this command: {one_line(refusal)}"
         raise CannotRun(f"{reason}; docs/how-to/use-your-own-postgres.md has the rights of each role") from refusal
+
+
+@contextmanager
+def exits_2_if_it_cannot_run() -> Iterator[None]:
+    """Ends a command that cannot run with one line and exit status 2, where 1 is for what the command finds."""
+    import psycopg
+
+    from ledger.postgres.faults import one_line
+
+    try:
+        yield
+    except CannotRun as reason:
+        _end(str(reason))
+    except psycopg.Error as failure:  # one that is no lost connection: a damaged page, a missing right
+        _end(f"the database cannot be read: {one_line(failure)}")
+    except BrokenPipeError:
+        raise
+    except OSError as refusal:
+        discard_output()  # if it is what cannot be written
+        where = refusal.filename or "the output, or a file in the folder for temporary files (TMPDIR),"
+        _end(f"{where} cannot be written: {refusal.strerror or refusal}")
+
+
+def _end(reason: str) -> NoReturn:
+    typer.echo(f"ledger: {reason}", err=True)
+    raise typer.Exit(_COULD_NOT_RUN)
 
 
 def uuid_of(text: str, what: str) -> UUID:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from ledger.cli.attribution import By, Reason, operator_of
-from ledger.cli.installation import Recorded, uuid_of, with_database
+from ledger.cli.installation import Recorded, exits_2_if_it_cannot_run, uuid_of, with_database
 from ledger.cli.options import DataDir, json_option
 from ledger.cli.output import echo_json, echo_table
 from ledger.cli.progress_bar import progress_bar
 from ledger.settings import CannotRun, Settings
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ledger.backup.rebuild import Rebuild
+    from ledger.journal.operator import Operator
 
 _NONE: Final = "-"
 
@@ -26,7 +30,9 @@ def rebuild(
     merchant: Annotated[
         str | None, typer.Option(metavar="MERCHANT_ID", help="The merchant; by default each one.")
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Compare only, and exit 1 if a row differs.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Compare only: exit 1 if a row differs, 2 if it could not.")
+    ] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="With --check: name the first 20 orders whose status or money differs.")
     ] = False,
@@ -47,6 +53,25 @@ def rebuild(
     it; rows that follow from no event go. It may be ended and run again, and a second run changes nothing. With --check
     it writes nothing: before an upgrade, run so by the new release, it shows what that one would change.
     """
+    with exits_2_if_it_cannot_run() if check else nullcontext():
+        differs = _rebuild(
+            tables, merchant, operator_of("rebuild", by, reason), data_dir, check=check, explain=explain, json=json
+        )
+    if check and differs:
+        raise typer.Exit(1)
+
+
+def _rebuild(
+    tables: list[str] | None,
+    merchant: str | None,
+    operator: Operator,
+    data_dir: Path | None,
+    *,
+    check: bool,
+    explain: bool,
+    json: bool,
+) -> bool:
+    """Prints the rows that differ, corrected unless it is to `check` only. Returns whether there are any."""
     from ledger.backup.comparison import EXPLAINED_MAX
     from ledger.backup.log_reader import log_reader
     from ledger.backup.rebuild import rebuild as run
@@ -66,7 +91,7 @@ def rebuild(
         return await run(url, reader, tables=chosen, merchant_id=merchant_id, writes=not check, progress=progress)
 
     subject = " ".join([*(tables or ()), *([] if merchant_id is None else [f"of merchant {merchant_id}"])])
-    recorded = None if check else Recorded(operator_of("rebuild", by, reason), subject)
+    recorded = None if check else Recorded(operator, subject)
     with progress_bar() as progress:
         found = with_database(data_dir, work, recorded=recorded)
     orders = found.orders if explain else []
@@ -80,5 +105,4 @@ def rebuild(
             cells = [(str(e.order_id), e.field, e.stored or _NONE, e.computed or _NONE) for e in orders]
             typer.echo(f"\nthe first orders, at most {EXPLAINED_MAX}, whose status or money differs:")
             echo_table(("ORDER", "FIELD", "STORED", "BY THE LOG"), cells)
-    if check and found.differs:
-        raise typer.Exit(1)
+    return found.differs
