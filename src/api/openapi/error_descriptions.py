@@ -68,7 +68,7 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "EVENT_NOT_FOUND": "The merchant has no event with this id.",
     "REPORT_TOO_LARGE": "The report would be of more orders than one request folds or counts: `orders` is how many. Ask "
     "as of a later time, or look in the file that the operator's `ledger export` writes.",
-    "VERSION_NOT_FOUND": "The resource has fewer events than `version`: ask for a lower one.",
+    "VERSION_NOT_FOUND": "The resource has fewer events than `version`: `message` has its newest one.",
     "LOG_EMPTY": "The merchant's log has no checkpoint yet: the worker signs the first one some seconds after the merchant "
     "exists.",
     "ENTRY_NOT_FOUND": "The merchant's log has no event at this position.",

@@ -99,6 +99,12 @@ select p.position, {_END}, s.version, p.recorded_at
 """  # noqa: S608 - constants
 _OF_TIME, _OF_TIME_GIVEN = f"with recursive {_AT}{_LAST_AT}", f"with {_AT_GIVEN}{_LAST_AT}"
 
+# The version of the last event of a stream.
+_NEWEST_VERSION: Final = """
+select version from event where merchant_id = %(merchant_id)s and stream_id = %(stream_id)s
+ order by version desc limit 1
+"""
+
 # The newest event of a merchant, and when it was recorded.
 _NEWEST: Final = """
 select position, position, recorded_at from event
@@ -196,6 +202,13 @@ async def find_point(connection: Connection, merchant_id: UUID, stream_id: UUID,
         return None
     position, until, version, recorded_at = row
     return PastPoint(asked.as_of or recorded_at.astimezone(UTC), position, until, version)
+
+
+async def newest_version(connection: Connection, merchant_id: UUID, stream_id: UUID) -> int:
+    """Returns how many events a stream has: 0 if it does not exist."""
+    values = {"merchant_id": merchant_id, "stream_id": stream_id}
+    row = await (await connection.execute(_NEWEST_VERSION, values, binary=True)).fetchone()
+    return 0 if row is None else row[0]
 
 
 async def find_position(connection: Connection, merchant_id: UUID, as_of: datetime | None, now: datetime) -> LogPoint:

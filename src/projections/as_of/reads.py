@@ -19,7 +19,7 @@ from ledger.domain.plans.state import Plan
 from ledger.domain.rejections import VersionNotFound
 from ledger.domain.subscriptions.state import Subscription
 from ledger.postgres.connection import Connection, SharedClient
-from projections.as_of.points import Asked, PastPoint, find_point, newest_at
+from projections.as_of.points import Asked, PastPoint, find_point, newest_at, newest_version
 from projections.customers import RELATED_SHOWN_MAX, render_customer, render_detail, with_related
 from projections.events.states import StateReader
 from projections.lists.related_customers import moved_statement, past_statement
@@ -131,7 +131,8 @@ class PastReader:
     ) -> PastPoint | None:
         point = await find_point(connection, merchant_id, stream_id, asked)
         if point is None and asked.version is not None:
-            raise VersionNotFound(f"The resource has no version {asked.version} yet.")
+            newest = await newest_version(connection, merchant_id, stream_id)
+            raise VersionNotFound(f"The resource has no version {asked.version}: its newest is {newest}.")
         return point
 
     async def _state(self, connection: Connection, merchant_id: UUID, stream_id: UUID, position: int) -> Any:

@@ -211,7 +211,14 @@ async def test_what_is_asked_for_is_checked(store: Storefront, merchant: Merchan
             absent = await as_of(merchant, path, early)
             assert refused(absent)[:2] == (404, missing)
             assert re.fullmatch(r"The merchant had no .* at that time\.", absent.json()["message"])
-        assert refused(await at_version(merchant, path, 2_147_483_647))[:2] == (404, "VERSION_NOT_FOUND")
+        beyond = await at_version(merchant, path, 2_147_483_647)
+        assert refused(beyond)[:2] == (404, "VERSION_NOT_FOUND")
+        newest = re.fullmatch(
+            r"The resource has no version 2147483647: its newest is (\d+)\.", beyond.json()["message"]
+        )
+        assert newest is not None
+        assert (await at_version(merchant, path, newest[1])).status_code == 200
+        assert refused(await at_version(merchant, path, int(newest[1]) + 1))[:2] == (404, "VERSION_NOT_FOUND")
         for query in ({"asOf": moment(now.astimezone(UTC))}, {"version": "1"}):
             hidden = await stranger.client.get(path, params=query, headers=stranger.key)
             assert refused(hidden)[:2] == (404, missing)
