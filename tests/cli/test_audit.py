@@ -61,6 +61,19 @@ def test_an_audit_exits_by_what_it_finds(ledger, write, database_url, tmp_path):
     )
 
 
+def test_a_merchant_that_was_refused_is_not_counted(ledger, database_url):
+    for refused in ((" ",), ("Tienda", "--surcharge-rate", "-1")):
+        assert ledger("merchants", "create", *refused).code == 1
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        assert connection.execute("select count(*) from merchant_head").fetchone() == (0,)
+        connection.execute(
+            "insert into merchant_head (merchant_id) values (gen_random_uuid())"
+        )  # as a lost commit does
+    merchant = ledger("merchants", "create", "Tienda", "--json").json["merchantId"]
+    assert [each["merchantId"] for each in ledger("merchants", "list", "--json").json] == [merchant]
+    assert ledger("audit", "--json").json["merchants"] == 1
+
+
 def test_an_audit_that_cannot_run_exits_with_2(ledger, tmp_path):
     for arguments, reason in (
         (("--merchant", "x"), "is not the id of a merchant"),

@@ -189,7 +189,9 @@ def audit(
             findings.add(violation)
     return Report(
         snapshot_at=snapshot.at,
-        merchants=len(heads),
+        merchants=sum(
+            head != 0 or id_ in parts for id_, head in heads.items()
+        ),  # a log without events is no merchant's
         events=sum(part.events for part in parts.values()),
         orders=sum(part.orders for part in parts.values()),
         rows=rows,

@@ -66,7 +66,6 @@ async def register_merchant(
     Raises InvalidField on the name or a setting.
     """
     uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id or uuid7()))
-    await ledger.journal.open_log(uow.merchant_id)
 
     async def attempt(_: Conflict | None) -> Plan:
         events: list[MerchantEvent] = []
@@ -77,6 +76,7 @@ async def register_merchant(
             events += decide_settings(merchant, ChangeSettings(at=at, **(settings or {})))
             first = IssueApiKey(key_id=uuid7(), key_hash=key.key_hash, hint=key.hint, at=at, real_at=datetime.now(UTC))
             events += decide_issue(merchant, first)
+            await ledger.journal.open_log(uow.merchant_id)  # not before: a refused registration leaves nothing
         return Plan(changes=[uow.change(MERCHANTS, uow.merchant_id, events)])
 
     plan = await execute(uow, attempt)
