@@ -163,6 +163,8 @@ def test_a_record_is_read_as_it_was_written_and_its_absence_is_an_unfinished_bac
         ({"master_key": "5f" * 32}, None, "LEDGER_MASTER_KEY is the wrong master key"),
         ({"master_key": KEY}, END, "--at needs LEDGER_WAL_ARCHIVE"),
         ({"master_key": KEY, "wal_archive": "/wal"}, END - timedelta(seconds=1), "before the end of the backup"),
+        ({"master_key": KEY, "wal_archive": "/nowhere/wal"}, None, "LEDGER_WAL_ARCHIVE /nowhere/wal cannot be read by"),
+        ({"master_key": KEY, "wal_archive": __file__}, END, "LEDGER_WAL_ARCHIVE .* cannot be read by"),
     ],
 )
 def test_a_restore_that_cannot_succeed_writes_nothing(tmp_path, given, at, reason):

@@ -27,7 +27,7 @@ from ledger.backup.recovery import recovered
 from ledger.journal.operator import Operator
 from ledger.journal.operator_commands import record_command
 from ledger.operations.context import order_numbers
-from ledger.postgres.embedded.account import Account
+from ledger.postgres.embedded.account import Account, server_account
 from ledger.postgres.embedded.archiving import require_access
 from ledger.postgres.embedded.cluster import MAJOR, Cluster, locate_cluster
 from ledger.postgres.embedded.data_dir import make_data_dir
@@ -68,18 +68,18 @@ def restore(
 
     The restored database has a record of the command of an `operator`.
 
-    Raises CannotRun: no complete backup, a damaged file, the wrong master key, a directory in use, or a log that does
-    not reach the moment.
+    Raises CannotRun: no complete backup, a damaged file, the wrong master key, an archive that cannot be read, a
+    directory in use, or a log that does not reach the moment.
     """
     record = read_record(backup)
     _require_key(settings, record)
     _require_moment(settings, record, at)
+    if settings.wal_archive and not is_store(settings.wal_archive):
+        require_access(Path(settings.wal_archive).absolute(), server_account(), "read", "ls . >/dev/null")
     programs = find_programs(record.postgres, SERVER)
     progress("checking every file", 0, None)
     check_backup(backup / CLUSTER, record.postgres)
     final = _new_cluster(settings, programs, record)
-    if settings.wal_archive and not is_store(settings.wal_archive):
-        require_access(Path(settings.wal_archive).absolute(), final.account, "read", "ls . >/dev/null")
     unfinished = structs.replace(final, home=final.home / _UNFINISHED)
     _copy(backup / CLUSTER, unfinished, progress)
     if (backup / FILES).exists():  # before the audit, which reads archived events in them
