@@ -11,6 +11,7 @@ from uuid import UUID
 
 import pytest
 from procrastinate.exceptions import ConnectorException
+from psycopg.conninfo import make_conninfo
 from tests.background.conftest import LOOK_AFTER, NO_PAYMENT, Done, register, rows
 from tests.metric_values import JobsCounted
 from tests.standbys import waiting_backends, without_standby
@@ -395,6 +396,15 @@ async def test_a_job_is_done_though_its_worker_lost_the_answer_about_its(
     stop.set()
     await working
     assert done.streams == [task.stream_id] * (1 if lost == "begin" else 2)
+
+
+@pytest.mark.parametrize(("level", "of_session"), [("off", "on"), ("local", "on"), ("remote_apply",) * 2])
+async def test_the_queue_commits_no_less_surely_than_the_standby_needs(
+    ledger: Ledger, database_url: str, level: str, of_session: str
+) -> None:
+    string = make_conninfo(database_url, options=f"-c synchronous_commit={level}")
+    async with Jobs(string, ledger, {}) as jobs, jobs._connector.pool.connection() as connection:
+        assert await (await connection.execute("show synchronous_commit")).fetchone() == (of_session,)
 
 
 async def test_a_stop_puts_back_the_job_whose_commit_waits_for_the_standby(

@@ -30,10 +30,13 @@ _LOOK_AGAIN_S: Final = 0.25
 _STOP_PATIENCE_S: Final = 3.0
 _HEARTBEAT_AGAIN_S: Final = (0.0, 0.5, 1.0, 2.0, 2.0)  # in all less than the time after which a worker counts as ended
 
-PLANNING: Final = dict.fromkeys(
+SESSION: Final = dict.fromkeys(
     ("enable_sort", "enable_incremental_sort", "enable_seqscan", "enable_bitmapscan", "jit"), "off"
-) | {"client_min_messages": "warning"}
-"""How the queue's connections plan: a plan for an empty table prefers another index and a sort, and is kept for
+) | {
+    "synchronous_commit": "on",  # the server's own may be weaker, also from a reload or a promotion on
+    "client_min_messages": "warning",  # the one about a commit without its standby has to arrive
+}
+"""The settings of the queue's connections. A plan for an empty table prefers another index and a sort, and is kept for
 long.
 """
 

@@ -32,7 +32,7 @@ from ledger.background.effects import EnqueueJob
 from ledger.background.fair_slots import FairSlots
 from ledger.background.pace import Pace
 from ledger.background.periodic import pause
-from ledger.background.scheduler.fair_queue import PLANNING, FairQueue
+from ledger.background.scheduler.fair_queue import SESSION, FairQueue
 from ledger.background.scheduler.lanes import MAIL_KINDS, MAILS_AT_ONCE, lane_of, queues_of
 from ledger.background.scheduler.retry_policy import ATTEMPTS_MAX, JobRetry, next_attempt_at
 from ledger.background.scheduler.stored_jobs import TASK, job_of, task_of
@@ -91,7 +91,7 @@ async def use_jobs_schema(connection: psycopg.AsyncConnection[Any]) -> None:
 
 async def _configure(connection: psycopg.AsyncConnection[Any]) -> None:
     """Gives a connection of the queue its settings."""
-    await apply_settings(connection, PLANNING)
+    await apply_settings(connection, SESSION)
     await require_none_waits(connection, _CONNECTIONS)
     await use_jobs_schema(connection)
 
