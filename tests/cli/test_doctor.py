@@ -218,7 +218,11 @@ async def test_a_standby_that_no_commit_waits_for_is_a_warning(
 def stamp(settings: Settings, merchant_id: UUID) -> Path:
     """Stores the files of a stamped document and its event. Returns where its XML is."""
     store, document_id, fiscal_uuid = DocumentFiles(folder_url(settings.data_dir), b"", ""), uuid4(), uuid4()
-    files = asyncio.run(store.put(merchant_id, document_id, fiscal_uuid, b"<xml/>", PDF))
+
+    async def printed() -> bytes:
+        return PDF
+
+    files = asyncio.run(store.put(merchant_id, document_id, fiscal_uuid, b"<xml/>", printed))
     event = DocumentStamped(
         document_id=document_id, fiscal_uuid=fiscal_uuid, invoice_id="1", stamped_at=datetime.now(UTC),
         xml_key=files.xml_key, pdf_key=files.pdf_key, xml_sha256=files.sha256, at=datetime.now(UTC),

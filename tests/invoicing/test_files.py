@@ -24,7 +24,11 @@ def files(tmp_path):
 
 async def stored(files, xml=b"<xml/>", pdf=b"%PDF", document=None):
     merchant, document, fiscal = document or (uuid4(), uuid4(), uuid4())
-    return await files.put(merchant, document, fiscal, xml, pdf)
+
+    async def printed():
+        return pdf
+
+    return await files.put(merchant, document, fiscal, xml, printed)
 
 
 async def test_files_are_kept_with_the_hash_of_the_xml(files, tmp_path):
@@ -43,6 +47,23 @@ async def test_a_file_is_written_once(files):
     with pytest.raises(FileConflict):
         await stored(files, xml=b"<changed/>", document=document)
     assert await files.read(first.xml_key) == b"<xml/>"
+
+
+async def test_a_document_is_printed_once_its_xml_is_stored_and_not_again(files, tmp_path):
+    document, times = (uuid4(), uuid4(), uuid4()), []
+
+    async def printed():
+        times.append(len([*tmp_path.rglob("*.xml")]))
+        return b"%PDF"
+
+    (tmp_path / "files").write_text("a file where the folder should be")
+    with pytest.raises(FilesUnavailable):
+        await files.put(*document, b"<xml/>", printed)
+    assert times == []
+    (tmp_path / "files").unlink()
+    for _ in range(2):
+        await files.put(*document, b"<xml/>", printed)
+    assert times == [1]
 
 
 async def test_a_crash_between_the_two_files_is_made_good_by_the_next_try(files, tmp_path):

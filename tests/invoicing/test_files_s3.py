@@ -33,7 +33,10 @@ def opened(url=f"s3://{BUCKET}/tax/papers"):
 
 
 async def stored(files, xml=b"<xml/>", pdf=b"%PDF", document=None):
-    return await files.put(*(document or (uuid4(), uuid4(), uuid4())), xml, pdf)
+    async def printed():
+        return pdf
+
+    return await files.put(*(document or (uuid4(), uuid4(), uuid4())), xml, printed)
 
 
 async def test_a_document_is_stored_once_with_its_hash_and_read_by_its_link(s3):

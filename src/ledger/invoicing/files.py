@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hmac
 import socket
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
@@ -80,21 +80,32 @@ class DocumentFiles:
         """Raises FilesUnavailable while the store is silent."""
         self._store.require_answering()
 
-    async def put(self, merchant_id: UUID, document_id: UUID, fiscal_uuid: UUID, xml: bytes, pdf: bytes) -> StoredFiles:
+    async def put(
+        self,
+        merchant_id: UUID,
+        document_id: UUID,
+        fiscal_uuid: UUID,
+        xml: bytes,
+        printed: Callable[[], Awaitable[bytes]],
+    ) -> StoredFiles:
         """Stores a stamped document, once. Repeated after a crash, it keeps the files that are there.
 
-        Raises FileConflict if another XML is stored for the document, and FilesUnavailable.
+        `printed` returns the PDF. It is called once the XML is stored, and only if the PDF is not.
+
+        Raises FileConflict if another XML is stored for the document, FilesUnavailable, and what `printed` raises.
         """
         name = f"{merchant_id}/{document_id}/{str(fiscal_uuid).upper()}"
         files = StoredFiles(xml_key=f"{name}.xml", pdf_key=f"{name}.pdf", sha256=sha256(xml).hexdigest())
+        pdf = b""
         if not await self._store.create(files.xml_key, xml):
             kept = await self.read(files.xml_key)
             if kept != xml and not (self._store.is_folder and xml.startswith(_written(kept))):
                 raise FileConflict(f"another XML than that of document {document_id} is stored as {files.xml_key}")
             await self._write_again(files.xml_key, xml)
+            pdf = _written(await self.read(files.pdf_key))  # two printings of one XML may differ: the first one stays
+        pdf = pdf or await printed()
         if not await self._store.create(files.pdf_key, pdf):
-            kept = _written(await self.read(files.pdf_key))  # two printings of one XML may differ: the first one stays
-            await self._write_again(files.pdf_key, kept or pdf)
+            await self._write_again(files.pdf_key, _written(await self.read(files.pdf_key)) or pdf)
         await self._store.flush([files.xml_key, files.pdf_key])  # an event refers to them from now on
         return files
 

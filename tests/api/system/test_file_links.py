@@ -20,7 +20,11 @@ XML, PDF = b"<?xml version='1.0'?><Comprobante/>", b"%PDF-1.3 ..."
 @pytest.fixture
 async def stored(store: Storefront, merchant: Merchant) -> StoredFiles:
     assert store.ledger.invoicing
-    return await store.ledger.invoicing.files.put(merchant.merchant_id, uuid4(), uuid4(), XML, PDF)
+
+    async def printed() -> bytes:
+        return PDF
+
+    return await store.ledger.invoicing.files.put(merchant.merchant_id, uuid4(), uuid4(), XML, printed)
 
 
 def link(store: Storefront, key: str, minutes: float = 15) -> str:

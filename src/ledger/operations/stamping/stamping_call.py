@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -154,8 +155,13 @@ class StampingCall(ProviderCall, frozen=True, kw_only=True):
         try:
             logo = await invoicing.issuers.logo_of(self.merchant_id)
             how = await self.printing()
-            pdf = await asyncio.to_thread(printed, answer.xml, how.language, logo, how.notes)
-            files = await invoicing.files.put(self.merchant_id, self.document_id, answer.fiscal_uuid, answer.xml, pdf)
+            files = await invoicing.files.put(
+                self.merchant_id,
+                self.document_id,
+                answer.fiscal_uuid,
+                answer.xml,
+                partial(asyncio.to_thread, printed, answer.xml, how.language, logo, how.notes),
+            )
         except Exception as fault:  # noqa: BLE001 - the stamp exists, and is looked up until its files are stored
             reason = str(fault) if isinstance(fault, FilesUnavailable) else type(fault).__name__
             _log.error("stamped_document_not_stored", document_id=str(self.document_id), reason=reason)
