@@ -12,6 +12,7 @@ from typing import Final
 from uuid import UUID
 
 from ledger.postgres.connection import DatabaseClient
+from ledger.postgres.merchant_transactions import READING, MerchantTransactions
 from ledger.postgres.skip_scan import InTurn
 
 # The next orders of a customer, by their ids.
@@ -51,6 +52,11 @@ class Erasures(DatabaseClient):
     def __init__(self, url: str) -> None:
         super().__init__(url, "ledger-payers")
         self._lock = asyncio.Lock()
+        self._transactions = MerchantTransactions(url, self._name, READING)
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self._transactions.stop()
+        await super().__aexit__(*exception)
 
     async def orders_of(self, merchant_id: UUID, customer_id: UUID, after: UUID, limit: int) -> Sequence[UUID]:
         """Returns at most `limit` orders of a customer whose ids come after `after`, in the order of their ids."""
@@ -60,19 +66,20 @@ class Erasures(DatabaseClient):
     async def unfinished(self, limit: int, skipped: Collection[UUID] = ()) -> Sequence[tuple[UUID, UUID]]:
         """Returns at most `limit` (merchant, customer) that were erased and may still appear in rows of orders.
 
-        The merchants follow each other in turn, without the `skipped` customers.
+        The merchants follow each other in turn, without the `skipped` customers and those on a node of Citus that is
+        down.
         """
-        rows = await self._rows(_UNFINISHED, {"limit": limit, "skipped": list(skipped)})
-        return [(merchant_id, customer_id) for merchant_id, customer_id in rows]
+        async with self._lock, self._connected() as connection:
+            found = await _UNFINISHED.read(self._transactions, connection, limit, {"skipped": list(skipped)})
+            return [(merchant_id, customer_id) for merchant_id, customer_id in found]
 
     async def finished(self, merchant_id: UUID, customer_id: UUID) -> None:
         """Records that no row of an order shows the customer any more."""
         await self._rows(_FINISHED, (merchant_id, customer_id))
 
     async def _rows(
-        self, query: str | InTurn, parameters: tuple[object, ...] | Mapping[str, object]
+        self, statement: str, parameters: tuple[object, ...] | Mapping[str, object]
     ) -> list[tuple[UUID, ...]]:
         async with self._lock, self._connected() as connection:
-            statement = query.on(connection) if isinstance(query, InTurn) else query
             cursor = await connection.execute(statement, parameters, binary=True)
             return await cursor.fetchall() if cursor.description else []

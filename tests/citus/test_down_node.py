@@ -3,31 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Final
+from uuid import UUID
 
 import pytest
 from campaigns.citus.cluster import CitusCluster
 from tests.journal.small_log import fetch
-from tests.operations.conftest import an_order, by_card, register
+from tests.operations.conftest import SILENT, an_order, by_card, register
 
 from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.reactions.feed import Feed
 from ledger.background.reactions.numbering import EventNumbers
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.background.reactions.runner import ReactionRunner
+from ledger.background.recovery import Recovery, Windows
 from ledger.background.scheduler.jobs import Jobs
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.streams import CUSTOMERS, ORDERS, ClaimKind
 from ledger.journal.commit.shard_writers import ShardWriters
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
+from ledger.operations.erasure.erase_customer import delete_customer
 from ledger.operations.orders.create import create_order
+from ledger.operations.pipeline.unit_of_work import load_order
 from ledger.postgres.faults import DatabaseUnavailable, Fault
 from ledger.settings import Settings
+from projections.erasures import Erasures
+from projections.orders.open_calls import OpenCalls
 from projections.queries import Queries
+from projections.search.compaction import SearchCompactor
 
 NUMBERED = "select from public_event where merchant_id = %s limit 1"
+AFTERWARDS: Final = Windows(margin_s=-3600, late_s=-3600)
+LATER: Final = datetime(2100, 1, 1, tzinfo=UTC)
 REACTED = "select from reaction_cursor where merchant_id = %s and position > 0"
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
@@ -120,6 +131,66 @@ async def test_what_happens_at_the_other_nodes_is_reacted_to_and_numbered(
             await running
     await feed.stop()
     await numbers.stop()
+
+
+async def test_calls_without_an_outcome_are_looked_up_for_merchants_of_the_other_nodes(
+    cluster: CitusCluster, ledger: Ledger, settings: Settings
+) -> None:
+    url = settings.database_url
+    assert url is not None
+    lost, served = await merchants_on(cluster, ledger)
+    orders = [
+        (await create_order(ledger, merchant, an_order(name, by_card(SILENT)))).order.terms.order_id
+        for name in ("1", "2")
+        for merchant in (lost, served)
+    ]
+
+    async def outcomes(merchant: Actor, orders: Sequence[UUID]) -> list[tuple[OrderStatus, int]]:
+        found = [await load_order(ledger, merchant.merchant_id, order_id) for order_id in orders]
+        return [(order.status, order.amount_paid) for order in found]
+
+    async with OpenCalls(url) as open_calls:
+        recovery = Recovery(ledger, open_calls.due, AFTERWARDS)
+        with down(cluster):
+            await recovery.sweep()
+            assert await outcomes(served, orders[1::2]) == 2 * [(OrderStatus.COMPLETED, 10_000)]
+            await recovery.sweep()
+            assert await open_calls.due(LATER, 10) == [], "what is recovered is due no more, and the others are away"
+        await until_true(lambda: open_calls.due(LATER, 10))
+        while await open_calls.due(LATER, 10):
+            await recovery.sweep()
+        assert await outcomes(lost, orders[::2]) == 2 * [(OrderStatus.COMPLETED, 10_000)]
+
+
+async def test_erasures_are_finished_for_merchants_of_the_other_nodes(
+    cluster: CitusCluster, ledger: Ledger, settings: Settings
+) -> None:
+    merchants = await merchants_on(cluster, ledger)
+    customers = [
+        (await create_order(ledger, merchant, an_order("1", by_card()))).order.terms.customer_id
+        for merchant in merchants
+    ]
+    (lost, served) = [(merchant.merchant_id, each) for merchant, each in zip(merchants, customers, strict=True)]
+    url = settings.database_url or ""
+    async with Erasures(url) as erasures, SearchCompactor(url, rows_min=100) as search:
+        for merchant, customer_id in zip(merchants, customers, strict=True):
+            await delete_customer(ledger, merchant, str(customer_id), erasures.orders_of)
+        with down(cluster):
+            assert await erasures.unfinished(10) == [served]
+            assert await search.pack() == 1, "the e-mail of the person leaves the search lines"
+            assert await search.pack() == 0
+        await until_true(lambda: is_equal(erasures.unfinished(10), {lost, served}))
+        await until_true(search.pack)
+
+
+async def until_true(look: Callable[[], Awaitable[object]]) -> None:
+    """Waits until a look finds something."""
+    while not await look():  # noqa: ASYNC110 - no event
+        await asyncio.sleep(0.05)
+
+
+async def is_equal(found: Awaitable[Sequence[tuple[UUID, UUID]]], expected: set[tuple[UUID, UUID | None]]) -> bool:
+    return set(await found) == expected
 
 
 async def is_seen(url: str, merchant: Actor) -> bool:

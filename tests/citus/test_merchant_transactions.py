@@ -15,6 +15,7 @@ from psycopg import IsolationLevel
 from psycopg.sql import SQL, Identifier
 from tests.citus.shards import WAITING, shard_to_move, split_shard
 from tests.journal.small_log import fetch, open_log
+from tests.postgres.test_skip_scan import assert_turns
 
 from ledger.postgres.connection import Connection, connect
 from ledger.postgres.merchant_transactions import MerchantTransactions
@@ -26,6 +27,7 @@ MOVE = "select citus_move_shard_placement(%s, %s, %s, 'block_writes')"
 BEGIN = "insert into event_feed (merchant_id, sequence, past) values (%s, 1, 0)"
 NUMBER = "update event_feed set sequence = sequence + 1 where merchant_id = %s returning sequence, pg_backend_pid()"
 COUNT_ON = "update event_feed set sequence = sequence + 1 where merchant_id = %s returning sequence"
+ALL = "select merchant_id, sequence from event_feed where sequence > %s"
 SEQUENCE = "select sequence from event_feed where merchant_id = %s"
 
 
@@ -123,6 +125,40 @@ async def test_a_shard_that_was_split_is_found_again(
     await asyncio.to_thread(split_shard, distributed_url, merchant)
     await number(transactions, connection, merchant)
     assert fetch(distributed_url, SEQUENCE, merchant) == [(3,)]
+
+
+async def test_merchants_of_all_nodes_take_turns(distributed_url: str) -> None:
+    await assert_turns(distributed_url)
+
+
+async def test_a_read_of_all_merchants_follows_a_shard_that_moves(
+    transactions: MerchantTransactions, connection: Connection, distributed_url: str
+) -> None:
+    merchants = [open_log(distributed_url) for _ in range(20)]
+    for merchant in merchants:
+        await connection.execute(BEGIN, [merchant])
+    mover, *_ = merchants
+    shard, *_ = shard_to_move(distributed_url, mover)
+    assert await numbers(transactions, connection) == (dict.fromkeys(merchants, 1), set())
+    async with await psycopg.AsyncConnection.connect(distributed_url) as moving:
+        await moving.execute(MOVE, shard_to_move(distributed_url, mover))
+        found, away = await numbers(transactions, connection)
+        assert away == {each for each in merchants if shard_to_move(distributed_url, each)[0] == shard}
+        assert found == dict.fromkeys(set(merchants) - away, 1)
+        await moving.commit()
+    await connection.execute(COUNT_ON, [mover])
+    await numbers(transactions, connection)
+    assert await numbers(transactions, connection) == (dict.fromkeys(merchants, 1) | {mover: 2}, set())
+
+
+async def numbers(transactions: MerchantTransactions, connection: Connection) -> tuple[dict[UUID, int], set[UUID]]:
+    """Returns the numbers of all merchants that can be read now, and the other merchants."""
+    found = await transactions.read_all(connection, ALL, (0,))
+    rows = [row for group in found.groups for row in group]
+    everyone = await (await connection.execute("select merchant_id from merchant_head")).fetchall()
+    of = dict(rows)
+    assert len(of) == len(rows), "no merchant is read twice"
+    return of, {each for (each,) in everyone if found.is_away(each)}
 
 
 async def test_a_server_that_is_stopped_is_waited_for_no_longer_than_for_any_answer(

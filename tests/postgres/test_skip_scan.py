@@ -1,4 +1,4 @@
-"""Rows of all merchants in turn: the form for Citus returns what the other one does."""
+"""Rows of all merchants in turn."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from uuid_utils.compat import uuid7
 
 from ledger.postgres.connection import connect
+from ledger.postgres.merchant_transactions import MerchantTransactions
 from ledger.postgres.skip_scan import InTurn
 
 pytestmark = pytest.mark.anyio
@@ -40,15 +41,17 @@ def destroyed_keys(url: str) -> list[UUID]:
     return customers
 
 
-@pytest.mark.parametrize("has_citus", [False, True])
-async def test_merchants_take_turns(database_url: str, has_citus: bool) -> None:
-    a1, a2, a3, a4, b1, c1, c2 = destroyed_keys(database_url)
-    async with await connect(database_url, "test") as connection:
-        connection.has_citus = has_citus
+async def test_merchants_take_turns(database_url: str) -> None:
+    await assert_turns(database_url)
+
+
+async def assert_turns(url: str) -> None:
+    """Asserts that the keys of merchants are read in turn, on one server or on nodes of Citus."""
+    a1, a2, a3, a4, b1, c1, c2 = destroyed_keys(url)
+    async with await connect(url, "test") as connection, MerchantTransactions(url, "test-node") as transactions:
 
         async def found(limit: int, *skipped: UUID) -> list[UUID]:
-            values = {"limit": limit, "skipped": list(skipped)}
-            rows = await (await connection.execute(DESTROYED.on(connection), values)).fetchall()
+            rows = await DESTROYED.read(transactions, connection, limit, {"skipped": list(skipped)})
             return [customer_id for _, customer_id in rows]
 
         assert await found(10) == [a1, b1, c1, a2, c2, a3, a4]

@@ -1,8 +1,9 @@
-"""Transactions of one merchant each, on the server that has the merchant.
+"""Transactions of one merchant each, on the server that has the merchant; and reads of all merchants, server by server.
 
 On an ordinary Postgres they are those of the caller's connection. On Citus they are those of the node that has the
 merchant, on the tables of its shard, so that no commit has two phases and every statement of PostgreSQL is allowed:
-Citus refuses some of those that change rows, and plans others anew for each call.
+Citus refuses some of those that change rows, and plans others anew for each call. A statement that Citus has all nodes
+answer fails if one of them is down. A read of each shard apart leaves the merchants of the others their rows.
 
 In a block, name the tables of `distribution.DISTRIBUTED` alone, as in any other statement: their names become those of
 the shard. A column that is named with its table has the table's alias.
@@ -10,23 +11,41 @@ the shard. A column that is named with its table has the table's alias.
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any, Final, Self, TypeVar
 from uuid import UUID
 
 import psycopg
+import structlog
+from msgspec import Struct
 from psycopg import IsolationLevel
 from psycopg.abc import Params, PQGen, Query
 from psycopg.pq.abc import PGconn
 from psycopg.rows import AsyncRowFactory, tuple_row
 from psycopg.sql import Composable
 
+from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import ANSWER_MAX_S, Connection, QueryTimeout, connect_as, require_none_waits
-from ledger.postgres.shards import HOLD, NOT_HELD, WRITE_TO_SHARDS, Shard, Shards, is_divided, read_shards
+from ledger.postgres.faults import UNAVAILABLE, DatabaseUnavailable
+from ledger.postgres.node_reads import LOCK_TIMEOUT
+from ledger.postgres.shards import (
+    HOLD,
+    HOLD_SOME,
+    NOT_HELD,
+    WRITE_TO_SHARDS,
+    Shard,
+    Shards,
+    is_divided,
+    read_shards,
+)
 from ledger.postgres.silent_servers import WAIT_INTERVAL_S, has_ended
 
 T = TypeVar("T")
+
+_log = structlog.get_logger()
 
 # Whether the coordinator knows a shard on a node.
 _IS_ON_NODE: Final = "select from pg_dist_placement where shardid = %s and groupid = %s"
@@ -41,8 +60,30 @@ select relname, rtrim(pg_get_viewdef(oid), ';') from pg_class
 _SET: Final = "select set_config(name, value, false) from unnest(%s::text[], %s::text[]) as s(name, value)"
 
 _USUAL: Final[Mapping[str, str]] = {}
+READING: Final[Mapping[str, str]] = {"lock_timeout": LOCK_TIMEOUT}
+"""The settings for `read_all` alone: a shard on its way to another node keeps those of the others waiting no longer."""
+
+_ON_THEIR_WAY: Final = (*NOT_HELD, psycopg.errors.LockNotAvailable, psycopg.errors.UndefinedTable)
+"""What a read of shards raises if the node is not sure to have one of them: its tables may be gone already."""
+
+_REST_OF_FAILURE: Final = 4
+"""For how many times as long as it took to fail a server is left alone by reads of all merchants: a refused connection
+costs nothing, and a silent server seconds, in which the merchants of the others wait too.
+"""
 
 Values = Sequence[Any] | Mapping[str, Any]
+Rows = Sequence[tuple[Any, ...]]
+
+
+class RowsOfAll(Struct, frozen=True):
+    """The rows of a statement over all merchants: those of each group of merchants that one server answers for at once.
+
+    The merchants for whom `is_away` returns True are missing: their server could not be asked, and nothing is known of
+    them.
+    """
+
+    groups: Sequence[Rows]
+    is_away: Callable[[UUID], bool]
 
 
 class ShardConnection(Connection):
@@ -120,6 +161,7 @@ class MerchantTransactions:
         self._shards: Shards | None = None
         self._is_read = False
         self._nodes: dict[int, ShardConnection] = {}
+        self._left_alone: dict[str, float] = {}  # until which monotonic time, by the URLs of servers
 
     async def __aenter__(self) -> Self:
         return self
@@ -141,7 +183,7 @@ class MerchantTransactions:
         """
         self._is_read = False
         shards = await self._read(connection)
-        for shard in () if shards is None else shards.one_of_each_node():
+        for shard, *_ in () if shards is None else shards.of_each_node():
             await self._node(shard, connection)
 
     @asynccontextmanager
@@ -189,6 +231,50 @@ class MerchantTransactions:
             return await connection.execute(statement, values)
         async with self.begin(connection, merchant_id) as node:
             return await node.execute(statement, values)
+
+    async def read_all(self, connection: Connection, statement: str, values: Values) -> RowsOfAll:
+        """Returns the rows of a statement over all merchants. On Citus it is executed on each shard, and those of a
+        node that cannot be read now are left out, which is logged.
+
+        `connection` is one to the database of `url`, outside a transaction. Raises psycopg.Error.
+        """
+        shards = await self._read(connection)
+        if shards is None:
+            cursor = await connection.cursor(binary=True).execute(statement, values)
+            return RowsOfAll([await cursor.fetchall()], _is_never)
+        of_nodes = shards.of_each_node()
+        reads = [self._read_node(connection, of_node, statement, values) for of_node in of_nodes]
+        found: dict[int, Rows] = {}
+        for rows in await asyncio.gather(*reads):
+            found |= rows
+        return RowsOfAll(list(found.values()), lambda merchant_id: shards.of(merchant_id.bytes).id not in found)
+
+    async def _read_node(
+        self, connection: Connection, of_node: Sequence[Shard], statement: str, values: Values
+    ) -> dict[int, Rows]:
+        """Returns the rows of each shard of a node, by its id, without those that cannot be read now."""
+        found: dict[int, Rows] = {}
+        url, began_s = of_node[0].url, time.monotonic()
+        if began_s < self._left_alone.get(url, 0.0):
+            self._is_read = False  # another server may be the node now
+            return found
+        try:
+            node = await self._node(of_node[0], connection)
+            try:
+                return await _rows_of(node, of_node, statement, values)
+            except _ON_THEIR_WAY:
+                self._is_read = False
+            for shard in of_node:  # those that are here are read without the one that is not
+                try:
+                    found |= await _rows_of(node, [shard], statement, values)
+                except _ON_THEIR_WAY as fault:
+                    _log.warning("node_unavailable", of=self._name, reason=type(fault).__name__)
+        except (*UNAVAILABLE, DatabaseUnavailable) as fault:
+            self._is_read = False
+            failed_s = time.monotonic()
+            self._left_alone[url] = failed_s + _REST_OF_FAILURE * (failed_s - began_s)
+            _log.warning("node_unavailable", of=self._name, reason=type(fault).__name__)
+        return found
 
     async def _shard_of(self, connection: Connection, merchant_id: UUID) -> Shard | None:
         """Returns a merchant's shard, None if Citus divides nothing."""
@@ -249,6 +335,20 @@ class MerchantTransactions:
         if is_snapshot:
             # It may be older than the hold, and show the shard where it was. The coordinator is asked behind both.
             await _require_shard(shard, coordinator)
+
+
+async def _rows_of(node: ShardConnection, of_node: Sequence[Shard], statement: str, values: Values) -> dict[int, Rows]:
+    """Returns the rows of each of these shards, by its id, in one transaction and one round trip."""
+    cursors: dict[int, psycopg.AsyncCursor[Any]] = {}
+    async with node.pipeline():  # without a `begin`, all of it is one transaction
+        await node.execute(HOLD_SOME, [ENCODE_ARRAY["int8"]([shard.id for shard in of_node])])
+        for node.shard in of_node:
+            cursors[node.shard.id] = await node.cursor(binary=True).execute(statement, values)
+    return {shard_id: await cursor.fetchall() for shard_id, cursor in cursors.items()}
+
+
+def _is_never(_: UUID) -> bool:
+    return False
 
 
 async def _require_shard(shard: Shard, connection: Connection) -> None:

@@ -39,8 +39,10 @@ select c.relname, s.shardid, s.shardminvalue::int4, n.groupid, n.nodename, n.nod
 # Holds a shard where it is until the transaction ends, or fails if it is no longer on this server.
 HOLD: Final = "select hold_shard({shard})"
 
-HOLD_ALL: Final = Statement(b"ledger_hold_all", b"select hold_shard(s) from unnest($1::int8[]) as s")
+HOLD_SOME: Final = "select hold_shard(s) from unnest(%s::int8[]) as s"
 """Holds several shards, in the order of the parameter."""
+HOLD_ALL: Final = Statement(b"ledger_hold_all", HOLD_SOME.replace("%s", "$1").encode())
+"""The same as a prepared statement."""
 
 NOT_HELD: Final = (psycopg.errors.CannotConnectNow, psycopg.errors.InternalError_)
 """What `HOLD` raises: the shard is on another server now; or it is none any more, because it was split."""
@@ -123,9 +125,12 @@ class Shards:
         """Returns the shard of a merchant."""
         return self._all[bisect_right(self._firsts, hash_of(merchant_id)) - 1]
 
-    def one_of_each_node(self) -> Iterable[Shard]:
-        """Returns a shard of each node that has any."""
-        return {shard.node: shard for shard in self._all}.values()
+    def of_each_node(self) -> Sequence[Sequence[Shard]]:
+        """Returns the shards of each node that has any."""
+        of_nodes: dict[int, list[Shard]] = {}
+        for shard in self._all:
+            of_nodes.setdefault(shard.node, []).append(shard)
+        return list(of_nodes.values())
 
 
 async def is_divided(connection: psycopg.AsyncConnection[Any]) -> bool:

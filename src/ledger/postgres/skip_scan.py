@@ -5,11 +5,15 @@ For `select distinct`, PostgreSQL reads every row.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from heapq import merge
+from itertools import islice
+from typing import Any, Final
 
 from msgspec import Struct
 
 from ledger.postgres.connection import Connection
+from ledger.postgres.merchant_transactions import MerchantTransactions
 
 _SKIP_SCAN: Final = """
 with recursive probe as (
@@ -23,18 +27,11 @@ found as (select value from probe where value is not null)
 
 
 _OF_EACH: Final = """
-select f.value, oldest.{id} from found f cross join lateral (
+select f.value, oldest.{id}, oldest.n, oldest.{at} from found f cross join lateral (
   select {id}, {at}, row_number() over (order by {at}) as n from {table}
    where merchant_id = f.value and {where} and {due}
    order by {at} limit %(limit)s) oldest
  order by oldest.n, oldest.{at} limit %(limit)s
-"""
-
-_OF_ALL: Final = """
-select merchant_id, {id} from (
-  select merchant_id, {id}, {at}, row_number() over (partition by merchant_id order by {at}) as n from {table}
-   where {where} and {due}) oldest
- order by n, {at} limit %(limit)s
 """
 
 
@@ -48,11 +45,10 @@ def skip_scan(*, table: str, column: str, where: str, then: str, order: str | No
 
 
 class InTurn(Struct, frozen=True):
-    """Statements that read rows of all merchants: of each one the oldest first, and of the merchants each in turn.
+    """A read of rows of all merchants: of each one the oldest first, and of the merchants each in turn.
 
     `where` selects the rows of a partial index that begins with `merchant_id` and `at`; `due` selects among them. `id`
-    is the column that is returned beside the merchant. The values are `limit`, and those of `due`. The arguments are
-    parts of the program.
+    is the column that is returned beside the merchant. The arguments are parts of the program.
     """
 
     table: str
@@ -61,15 +57,17 @@ class InTurn(Struct, frozen=True):
     where: str
     due: str
 
-    def on(self, connection: Connection) -> str:
-        """Returns the statement for a server. Citus supports no recursion over all merchants, and reads every row."""
-        return self._on_citus if connection.has_citus else self._skipping
+    async def read(
+        self, transactions: MerchantTransactions, connection: Connection, limit: int, values: Mapping[str, Any]
+    ) -> list[tuple[Any, ...]]:
+        """Returns at most `limit` rows of a merchant and an id. The values are those of `due`. The merchants whose node
+        of Citus cannot be read now are left out. Raises psycopg.Error.
+        """
+        found = await transactions.read_all(connection, self._statement, {**values, "limit": limit})
+        in_turn = merge(*found.groups, key=lambda row: row[2:])
+        return [(merchant_id, id_) for merchant_id, id_, *_ in islice(in_turn, limit)]
 
     @property
-    def _skipping(self) -> str:
+    def _statement(self) -> str:
         then = _OF_EACH.format(table=self.table, id=self.id, at=self.at, where=self.where, due=self.due)
         return skip_scan(table=self.table, column="merchant_id", where=self.where, then=then)
-
-    @property
-    def _on_citus(self) -> str:
-        return _OF_ALL.format(table=self.table, id=self.id, at=self.at, where=self.where, due=self.due)

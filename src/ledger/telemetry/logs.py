@@ -49,6 +49,7 @@ _TRIED_AGAIN: Final = frozenset(
         "key_uses_wait",
         "log_sealing_waits",
         "messages_wait",
+        "node_unavailable",
         "reactions_wait",
         "recovery_waits",
         "registration_waits",

@@ -12,6 +12,7 @@ from typing import Final
 from uuid import UUID
 
 from ledger.postgres.connection import DatabaseClient
+from ledger.postgres.merchant_transactions import READING, MerchantTransactions
 from ledger.postgres.skip_scan import InTurn
 
 # The calls that were over at or before a time, without those of the skipped orders: of each merchant the oldest
@@ -50,14 +51,19 @@ class OpenCalls(DatabaseClient):
 
     def __init__(self, url: str) -> None:
         super().__init__(url, "ledger-open-intents")
+        self._transactions = MerchantTransactions(url, self._name, READING)
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self._transactions.stop()
+        await super().__aexit__(*exception)
 
     async def due(self, before: datetime, limit: int, skipped: Collection[UUID] = ()) -> Sequence[tuple[UUID, UUID]]:
         """Returns at most `limit` (merchant, order) whose call was over at or before a real time.
 
-        The merchants follow each other in turn, each with its oldest calls first, without the `skipped` orders. Raises
-        DatabaseUnavailable; the next call connects again.
+        The merchants follow each other in turn, each with its oldest calls first, without the `skipped` orders and
+        those on a node of Citus that is down. Raises DatabaseUnavailable; the next call connects again.
         """
-        values = {"before": before, "limit": limit, "skipped": list(skipped)}
+        values = {"before": before, "skipped": list(skipped)}
         async with self._connected() as connection:
-            cursor = await connection.execute(_DUE.on(connection), values, binary=True)
-            return [(merchant_id, order_id) for merchant_id, order_id in await cursor.fetchall()]
+            found = await _DUE.read(self._transactions, connection, limit, values)
+            return [(merchant_id, order_id) for merchant_id, order_id in found]

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import chain, islice
 from typing import Final
 from uuid import UUID
 
@@ -169,7 +170,8 @@ class SearchCompactor(DatabaseClient):
         async with self._connected() as connection:
             noted = [LineKind.CHANGED.value, LineKind.RENAMED.value]
             limits = {"noted": noted, "rows": self._rows_min, "limit": _MERCHANTS_MAX}
-            due = await (await connection.execute(_DUE, limits)).fetchall()
+            found = await self._transactions.read_all(connection, _DUE, limits)
+            due = list(islice(chain.from_iterable(found.groups), _MERCHANTS_MAX))
             if not due or not await self._locked(connection):
                 return 0
             for (merchant_id,) in due:
