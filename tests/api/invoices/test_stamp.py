@@ -13,6 +13,7 @@ import pytest
 from tests.api.bodies import ABSENT, by_card, line, order, paid_order
 from tests.api.invoices.test_split_order_documents import CFDI, FISCAL, STAMPING, download, make, pay, shown, work
 from tests.api.storefront import ORDERS, Merchant, Storefront
+from tests.audit.auditing import audit_of, wrong_in
 from tests.invoicing.documents import issuer_body
 
 from ledger.invoicing.contract import Cancelled
@@ -62,6 +63,24 @@ async def test_an_order_without_fiscal_data_is_stamped_once_a_request_brings_it(
     after = (await shown(merchant, plain["id"]))["customerFiscalData"]
     assert after == FISCAL | {"email": "pagos@example.com"}, "the invoice states the old postal code"
     assert order_id != plain["id"]
+
+
+async def test_an_order_of_an_erased_customer_is_stamped_and_shows_no_receiver(
+    store: Storefront, merchant: Merchant
+) -> None:
+    made = (await merchant.create(paid_order(externalId="erased-1"))).json()
+    assert (await merchant.delete(f"/api/customers/{made['customer']['id']}")).status_code == 200
+    refused = await stamp(merchant, made["id"])
+    assert (refused.status_code, refused.json()["code"]) == (422, "FISCAL_DATA_INCOMPLETE")
+    done = await stamp(merchant, made["id"], {"fiscalConfig": FISCAL})
+    assert (done.status_code, done.json()["invoiceStatus"]) == (200, "INVOICED")
+    assert (await shown(merchant, made["id"]))["customerFiscalData"] is None
+    links = (await merchant.get(f"{ORDERS}/{made['id']}/cfdi-url")).json()
+    document = await download(merchant, links["invoice"])
+    assert document.find("cfdi:Receptor", CFDI).get("Rfc") == FISCAL["taxId"]
+    url = store.settings.database_url
+    assert url is not None
+    assert wrong_in(await asyncio.to_thread(audit_of, url, merchant.merchant_id)) == []
 
 
 async def test_missing_and_wrong_fiscal_data_names_every_field(merchant: Merchant) -> None:

@@ -177,8 +177,10 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def invoiced_to(self) -> FiscalData | None:
         """The receiver as the invoice states it. Until the invoice is sent to be stamped, and once it is cancelled, the
-        data for the next one.
+        data for the next one. After the erasure of its payer an order shows no receiver, also of later documents.
         """
+        if self.payer_forgotten:
+            return None
         invoice = None if self.invoices is None else self.invoices.invoice
         if invoice is None or invoice.is_cancelled or not invoice.has_receiver:
             return self.fiscal
