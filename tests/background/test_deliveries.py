@@ -413,11 +413,11 @@ async def test_the_texts_of_deliveries_lose_an_erased_person_and_are_deleted_aft
         )
         query = "select customer_id, body is not null, has_texts, attempts->0->>'responseBody' from webhook_delivery"
         assert rows(database_url, query) == [(order.terms.customer_id, True, True, "Ana!")]
-        await Erasures(worker.sender.store.client).forget()
+        await Erasures(worker.sender.store).forget()
         assert rows(database_url, query)[0][1:] == (True, True, "Ana!")
         execute(database_url, "update data_key set wrapped = null, sealing_key_id = null, destroyed_at = now()")
         assert await worker.sender.store.bodies(*_first(database_url)) == {}, "not even before it is removed"
-        await Erasures(worker.sender.store.client).forget()
+        await Erasures(worker.sender.store).forget()
         assert rows(database_url, query)[0][1:] == (False, False, None)
         worker.sender.bodies.clear()  # a second has passed
         move_clock(database_url, merchant, 10)

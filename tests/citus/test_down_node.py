@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from typing import Final
-from uuid import UUID
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from uuid import UUID, uuid4
 
+import psycopg
 import pytest
 from campaigns.citus.cluster import CitusCluster
+from tests.background.deliveries import Worker, an_endpoint, deliveries, receiving, until, working
+from tests.background.test_deliveries import settled
 from tests.journal.small_log import fetch
 from tests.operations.conftest import SILENT, an_order, by_card, register
 
+from ledger.background.deliveries import delivery, retention
+from ledger.background.deliveries.health import Health
+from ledger.background.deliveries.outcomes import DeliveryRow, Outcomes, OutcomeWriter
+from ledger.background.deliveries.store import DeliveryStore, Lease
 from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.reactions.feed import Feed
 from ledger.background.reactions.numbering import EventNumbers
@@ -40,6 +47,14 @@ NUMBERED = "select from public_event where merchant_id = %s limit 1"
 AFTERWARDS: Final = Windows(margin_s=-3600, late_s=-3600)
 LATER: Final = datetime(2100, 1, 1, tzinfo=UTC)
 REACTED = "select from reaction_cursor where merchant_id = %s and position > 0"
+
+DELIVERY: Final = """
+insert into webhook_delivery (merchant_id, endpoint_id, id, event_id, sequence, kind, stream_id, status, is_repeat,
+                              attempts, customer_id, has_texts)
+values (%s, gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 1, 'k', gen_random_uuid(), 'SUCCEEDED', false,
+        '[{"responseBody": "Ana!"}]', %s, true)
+returning true
+"""
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
@@ -183,10 +198,152 @@ async def test_erasures_are_finished_for_merchants_of_the_other_nodes(
         await until_true(search.pack)
 
 
+async def test_webhooks_of_the_other_nodes_merchants_are_delivered_and_their_outcomes_written(
+    cluster: CitusCluster, ledger: Ledger, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An attempt is under way at a merchant of each node when one of the nodes is lost."""
+    monkeypatch.setattr(delivery, "RETRY_DELAYS", (timedelta(hours=1),))
+    url = settings.database_url or ""
+    lost, served = await merchants_on(cluster, ledger)
+
+    first: dict[str, str] = {}
+
+    def refuse_first(event: Mapping[str, Any], _: int) -> int:
+        return 500 if first.setdefault(event["path"], event["id"]) == event["id"] else 204
+
+    async def order(worker: Worker, merchant: Actor, name: str) -> None:
+        await create_order(ledger, merchant, an_order(name))
+        await worker.number([merchant.merchant_id])
+
+    async with (
+        receiving(refuse_first) as receiver,
+        working(url, ledger) as worker,
+    ):
+        of_lost, of_served = [
+            (await an_endpoint(url, ledger, merchant, receiver.url + path, events=("payment_order.*",)))[0]
+            for merchant, path in ((lost, "/lost"), (served, "/served"))
+        ]
+        receiver.go_on.clear()
+        for merchant in (lost, served):
+            await order(worker, merchant, "1")
+        await until(lambda: receiver.under_way == 2)
+        with down(cluster):
+            receiver.go_on.set()
+            await settled(url, of_served, ("PENDING", 1))
+            await order(worker, served, "2")
+            await settled(url, of_served, ("PENDING", 1), ("SUCCEEDED", 1))
+            worker.sender.sessions[of_served].lose()  # as any session ends
+            await until(lambda: of_served not in worker.sender.sessions)
+            await order(worker, served, "3")
+            await settled(url, of_served, ("PENDING", 1), ("SUCCEEDED", 1), ("SUCCEEDED", 1))
+            await worker.sender._look()
+            assert deliveries(url, of_lost) == [], "whom it is about is not known"
+            assert not worker.sender.sessions[of_lost].is_lost, "that the node is away does not mean that its lease is"
+        await settled(url, of_lost, ("PENDING", 1))
+        assert persons(url, lost) == customers(url, lost)
+        await until_true(lambda: is_done(order(worker, lost, "2")))
+        await settled(url, of_lost, ("PENDING", 1), ("SUCCEEDED", 1))
+        for path, number in (("/lost", 2), ("/served", 3)):
+            assert len(receiver.sequences(path)) == number
+            assert receiver.sequences(path) == sorted(set(receiver.sequences(path))), "each once, and in order"
+
+
+async def test_the_texts_of_erased_persons_are_removed_once_their_node_is_back(
+    cluster: CitusCluster, ledger: Ledger, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "_HOUR_S", 0.0)
+    url = settings.database_url or ""
+    merchants = await merchants_on(cluster, ledger)
+    store = DeliveryStore(url)
+    texts = retention.Erasures(store)
+    async with Erasures(url) as erasures:
+        for merchant in merchants:
+            order = (await create_order(ledger, merchant, an_order("1"))).order
+            await delete_customer(ledger, merchant, str(order.terms.customer_id), erasures.orders_of)
+            fetch(url, DELIVERY, merchant.merchant_id, order.terms.customer_id)
+    with down(cluster):
+        await texts.forget()
+        assert texts_of(url) == {merchants[0].merchant_id}
+
+    async def are_gone() -> bool:
+        await texts.forget()
+        return not texts_of(url)
+
+    await until_true(are_gone)
+    await store.stop()
+
+
+async def test_the_persons_of_deliveries_are_those_that_their_own_node_has(
+    cluster: CitusCluster, ledger: Ledger, settings: Settings
+) -> None:
+    merchants = await merchants_on(cluster, ledger)
+    terms = [(await create_order(ledger, merchant, an_order("1"))).order.terms for merchant in merchants]
+    leases = [Lease(merchant.merchant_id, uuid4(), uuid4()) for merchant in merchants]
+    some = [
+        Outcomes(lease, 1, Health(), [a_delivery(each.order_id)]) for lease, each in zip(leases, terms, strict=True)
+    ]
+    writer = OutcomeWriter(settings.database_url or "")
+
+    async def found(some: Sequence[Outcomes]) -> tuple[list[str], set[UUID]]:
+        given, away = await writer._with_persons(some)
+        return [row["person"] for each in given for row in each["rows"]], away
+
+    expected = [str(each.customer_id) for each in terms]
+    assert await found(some) == (expected, set())
+    assert await found(some[::-1]) == (expected[::-1], set())
+    with down(cluster):
+        assert await found(some) == (expected[1:], {leases[0].holder})
+    await writer.stop()
+
+
+def a_delivery(stream_id: UUID) -> DeliveryRow:
+    """Returns a delivery of an event of a stream that the receiver has answered."""
+    return DeliveryRow(
+        id=uuid4(),
+        event_id=uuid4(),
+        sequence=1,
+        kind="payment_order.created",
+        stream_id=stream_id,
+        resource_id=None,
+        is_repeat=False,
+        status=delivery.DeliveryStatus.PENDING,
+        next_attempt_at=None,
+        first_failed_at=None,
+        attempts=(),
+        body=b"{}",
+        has_answers=True,
+        is_new=True,
+    )
+
+
+def texts_of(url: str) -> set[UUID]:
+    """Returns the merchants of deliveries that have texts."""
+    return {merchant_id for (merchant_id,) in fetch(url, "select merchant_id from webhook_delivery where has_texts")}
+
+
+def persons(url: str, merchant: Actor) -> list[tuple[UUID | None]]:
+    """Returns the persons of a merchant's deliveries."""
+    return fetch(url, "select customer_id from webhook_delivery where merchant_id = %s", merchant.merchant_id)
+
+
+def customers(url: str, merchant: Actor) -> list[tuple[UUID | None]]:
+    return fetch(url, "select customer_id from customer where merchant_id = %s", merchant.merchant_id)
+
+
+async def is_done(work: Coroutine[None, None, None]) -> bool:
+    """Does work. Returns False if the node does not answer yet."""
+    try:
+        await work
+    except (Fault, psycopg.OperationalError):
+        return False
+    return True
+
+
 async def until_true(look: Callable[[], Awaitable[object]]) -> None:
     """Waits until a look finds something."""
-    while not await look():  # noqa: ASYNC110 - no event
-        await asyncio.sleep(0.05)
+    async with asyncio.timeout(60.0):
+        while not await look():  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.05)
 
 
 async def is_equal(found: Awaitable[Sequence[tuple[UUID, UUID]]], expected: set[tuple[UUID, UUID | None]]) -> bool:

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
+from itertools import chain
 from typing import Any, Final, Self, TypeVar
 from uuid import UUID
 
@@ -67,8 +68,9 @@ _ON_THEIR_WAY: Final = (*NOT_HELD, psycopg.errors.LockNotAvailable, psycopg.erro
 """What a read of shards raises if the node is not sure to have one of them: its tables may be gone already."""
 
 _REST_OF_FAILURE: Final = 4
-"""For how many times as long as it took to fail a server is left alone by reads of all merchants: a refused connection
-costs nothing, and a silent server seconds, in which the merchants of the others wait too.
+_REST_MAX_S: Final = 15.0
+"""A server is left alone by reads of all merchants for so many times as long as it took to fail, and at most so long: a
+refused connection costs nothing, and a silent server seconds, in which the merchants of the others wait too.
 """
 
 Values = Sequence[Any] | Mapping[str, Any]
@@ -78,12 +80,18 @@ Rows = Sequence[tuple[Any, ...]]
 class RowsOfAll(Struct, frozen=True):
     """The rows of a statement over all merchants: those of each group of merchants that one server answers for at once.
 
-    The merchants for whom `is_away` returns True are missing: their server could not be asked, and nothing is known of
-    them.
+    Those of the merchants for whom `is_away` returns True are missing: their server could not be asked, and nothing is
+    known of them. `is_whole`: there is no such server.
     """
 
     groups: Sequence[Rows]
     is_away: Callable[[UUID], bool]
+    is_whole: bool
+
+    @property
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """All rows."""
+        return chain.from_iterable(self.groups)
 
 
 class ShardConnection(Connection):
@@ -232,22 +240,29 @@ class MerchantTransactions:
         async with self.begin(connection, merchant_id) as node:
             return await node.execute(statement, values)
 
-    async def read_all(self, connection: Connection, statement: str, values: Values) -> RowsOfAll:
-        """Returns the rows of a statement over all merchants. On Citus it is executed on each shard, and those of a
-        node that cannot be read now are left out, which is logged.
+    async def read_all(
+        self, connection: Connection, statement: str, values: Values, merchants: Iterable[UUID] | None = None
+    ) -> RowsOfAll:
+        """Returns the rows of a statement over all merchants, or over these, which it has to name itself. On Citus it
+        is executed on each shard that has some, and those of a node that cannot be read now are left out, which is
+        logged.
 
         `connection` is one to the database of `url`, outside a transaction. Raises psycopg.Error.
         """
         shards = await self._read(connection)
         if shards is None:
             cursor = await connection.cursor(binary=True).execute(statement, values)
-            return RowsOfAll([await cursor.fetchall()], _is_never)
-        of_nodes = shards.of_each_node()
+            return RowsOfAll([await cursor.fetchall()], _is_never, is_whole=True)
+        of_nodes = shards.of_each_node(None if merchants is None else [each.bytes for each in merchants])
         reads = [self._read_node(connection, of_node, statement, values) for of_node in of_nodes]
         found: dict[int, Rows] = {}
         for rows in await asyncio.gather(*reads):
             found |= rows
-        return RowsOfAll(list(found.values()), lambda merchant_id: shards.of(merchant_id.bytes).id not in found)
+        return RowsOfAll(
+            list(found.values()),
+            lambda merchant_id: shards.of(merchant_id.bytes).id not in found,
+            is_whole=len(found) == sum(map(len, of_nodes)),
+        )
 
     async def _read_node(
         self, connection: Connection, of_node: Sequence[Shard], statement: str, values: Values
@@ -272,7 +287,7 @@ class MerchantTransactions:
         except (*UNAVAILABLE, DatabaseUnavailable) as fault:
             self._is_read = False
             failed_s = time.monotonic()
-            self._left_alone[url] = failed_s + _REST_OF_FAILURE * (failed_s - began_s)
+            self._left_alone[url] = failed_s + min(_REST_OF_FAILURE * (failed_s - began_s), _REST_MAX_S)
             _log.warning("node_unavailable", of=self._name, reason=type(fault).__name__)
         return found
 

@@ -125,10 +125,10 @@ class Shards:
         """Returns the shard of a merchant."""
         return self._all[bisect_right(self._firsts, hash_of(merchant_id)) - 1]
 
-    def of_each_node(self) -> Sequence[Sequence[Shard]]:
-        """Returns the shards of each node that has any."""
+    def of_each_node(self, merchants: Iterable[bytes] | None = None) -> Sequence[Sequence[Shard]]:
+        """Returns the shards of each node that has any; with `merchants`, those that have some of these."""
         of_nodes: dict[int, list[Shard]] = {}
-        for shard in self._all:
+        for shard in self._all if merchants is None else dict.fromkeys(map(self.of, merchants)):
             of_nodes.setdefault(shard.node, []).append(shard)
         return list(of_nodes.values())
 

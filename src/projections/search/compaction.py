@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from itertools import chain, islice
+from itertools import islice
 from typing import Final
 from uuid import UUID
 
@@ -171,7 +171,7 @@ class SearchCompactor(DatabaseClient):
             noted = [LineKind.CHANGED.value, LineKind.RENAMED.value]
             limits = {"noted": noted, "rows": self._rows_min, "limit": _MERCHANTS_MAX}
             found = await self._transactions.read_all(connection, _DUE, limits)
-            due = list(islice(chain.from_iterable(found.groups), _MERCHANTS_MAX))
+            due = list(islice(found.rows, _MERCHANTS_MAX))
             if not due or not await self._locked(connection):
                 return 0
             for (merchant_id,) in due:

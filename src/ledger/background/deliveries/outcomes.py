@@ -7,7 +7,7 @@ lease another one has meanwhile, writes nothing. The commit waits for the disk: 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -21,7 +21,8 @@ from ledger.background.deliveries.delivery import DeliveryAttempt, DeliveryStatu
 from ledger.background.deliveries.health import Health
 from ledger.background.deliveries.store import Lease
 from ledger.postgres.connection import Connection, SharedClient
-from ledger.postgres.faults import Fault
+from ledger.postgres.faults import DatabaseUnavailable, Fault
+from ledger.postgres.merchant_transactions import READING, MerchantTransactions
 from ledger.postgres.pipeline import Pipeline, Statement
 
 _log = structlog.get_logger()
@@ -108,16 +109,22 @@ _WRITE: Final = Statement(
     ).encode(),
 )
 
-# On Citus, what the statement needs of the merchant's node is read before, merchant by merchant: the person whom a
-# delivery's texts are about, with whether they were erased, and the versions of the endpoints.
+# On Citus, what the statement needs of the merchants' nodes is read before, node by node: the versions of the
+# endpoints, and the persons whom the texts of deliveries are about, with whether they were erased. A shard answers for
+# its own merchants alone, which the heads show: what is on another one does not count as missing.
+_VERSIONS: Final = """
+select n.n, e.version
+  from unnest(%(numbers)s::int4[], %(merchants)s::uuid[], %(endpoints)s::uuid[]) as n(n, merchant_id, endpoint_id)
+  join webhook_endpoint e on e.merchant_id = n.merchant_id and e.endpoint_id = n.endpoint_id
+"""
 _PERSONS: Final = f"""
-select g.n, g.customer_id, exists (select from data_key k where k.merchant_id = %(merchant_id)s
+select g.n, g.customer_id, exists (select from data_key k where k.merchant_id = g.merchant_id
                                       and k.customer_id = g.customer_id and k.destroyed_at is not null)
-  from (select n.n, {_CUSTOMER.format(merchant="%(merchant_id)s")} as customer_id
-          from unnest(%(numbers)s::int4[], %(streams)s::uuid[], %(resources)s::uuid[])
-               as n(n, stream_id, resource_id) offset 0) g
+  from (select n.n, n.merchant_id, {_CUSTOMER.format(merchant="n.merchant_id")} as customer_id
+          from unnest(%(numbers)s::int4[], %(merchants)s::uuid[], %(streams)s::uuid[], %(resources)s::uuid[])
+               as n(n, merchant_id, stream_id, resource_id)
+          join merchant_head h on h.merchant_id = n.merchant_id offset 0) g
 """  # noqa: S608 - constants
-_VERSIONS: Final = "select endpoint_id, version from webhook_endpoint where merchant_id = %(merchant_id)s"
 _WRITE_GIVEN: Final = Statement(
     b"write_outcomes",
     _STATEMENT.format(
@@ -160,6 +167,15 @@ class Outcomes(Struct, frozen=True):
     rows: Sequence[DeliveryRow]
 
 
+class Written(Struct, frozen=True):
+    """The present versions of the endpoints whose outcomes were written, by the leases' tokens; and the tokens of those
+    that cannot be written now, because their merchants' node of Citus does not answer.
+    """
+
+    versions: Mapping[UUID, int]
+    away: Collection[UUID] = ()
+
+
 _encode: Final = msgspec.json.Encoder().encode
 _Waiting = tuple[Outcomes, "asyncio.Future[int | None]"]
 
@@ -170,6 +186,7 @@ class OutcomeWriter:
     def __init__(self, url: str) -> None:
         self._client = SharedClient(url, "ledger-delivery-outcomes")
         self._persons = SharedClient(url, "ledger-delivery-persons")
+        self._transactions = MerchantTransactions(url, "ledger-delivery-persons", READING)
         self._pipeline: tuple[Connection, Pipeline] | None = None
         self._waiting: list[_Waiting] = []
         self._wake = asyncio.Event()
@@ -179,6 +196,7 @@ class OutcomeWriter:
         if self._pipeline is not None:
             self._pipeline[1].close()
         await self._client.stop()
+        await self._transactions.stop()
         await self._persons.stop()
 
     def write(self, outcomes: Outcomes) -> asyncio.Future[int | None]:
@@ -205,7 +223,7 @@ class OutcomeWriter:
     async def _write_together(self, some: Sequence[_Waiting]) -> None:
         """Writes outcomes and answers those who wait. What the database refuses fails alone. Raises a Fault."""
         try:
-            versions = await self._write([outcomes for outcomes, _ in some])
+            done = await self._write([outcomes for outcomes, _ in some])
         except psycopg.Error as refused:
             if len(some) > 1:
                 for each in some:
@@ -213,9 +231,15 @@ class OutcomeWriter:
             elif not some[0][1].done():
                 some[0][1].set_exception(refused)
             return
+        later: list[_Waiting] = []
         for outcomes, written in some:
-            if not written.done():  # its session may have ended
-                written.set_result(versions.get(outcomes.lease.holder))
+            if outcomes.lease.holder in done.away:
+                later.append((outcomes, written))
+            elif not written.done():  # its session may have ended
+                written.set_result(done.versions.get(outcomes.lease.holder))
+        if later:
+            _log.warning("webhook_outcomes_wait", reason=DatabaseUnavailable.__name__)
+            asyncio.get_running_loop().call_later(_AGAIN_S, self._put_back, later)
 
     def _next(self) -> list[_Waiting]:
         """Takes what waits, up to about so many rows and bytes."""
@@ -237,32 +261,51 @@ class OutcomeWriter:
         else:
             self._wake.clear()
 
-    async def _write(self, some: Sequence[Outcomes]) -> dict[UUID, int]:
+    async def _write(self, some: Sequence[Outcomes]) -> Written:
+        away: set[UUID] = set()
         async with self._client.turn() as connection:
             if connection.has_citus:
-                written = _WRITE_GIVEN, [_encode(await self._with_persons(some))]
+                given, away = await self._with_persons(some)
+                if not given:
+                    return Written({}, away)
+                written = _WRITE_GIVEN, [_encode(given)]
             else:
                 written = _WRITE, [_encode(some)]
-            return dict(await self._pipeline_of(connection).send([written], lambda found: found[0]))
+            versions: dict[UUID, int] = await self._pipeline_of(connection).send([written], lambda rows: dict(rows[0]))
+        return Written(versions, away)
 
-    async def _with_persons(self, some: Sequence[Outcomes]) -> list[dict[str, Any]]:
-        """Returns outcomes as JSON objects that have what the statement is given on Citus."""
+    async def _with_persons(self, some: Sequence[Outcomes]) -> tuple[Sequence[dict[str, Any]], set[UUID]]:
+        """Returns outcomes as JSON objects that have what the statement is given on Citus; and the tokens of those that
+        are left out, because their merchants' node does not answer.
+        """
         given: list[dict[str, Any]] = msgspec.json.decode(_encode(some))
+        versions, are_away = await self._read(_VERSIONS, some, {"endpoints": [each.lease.endpoint_id for each in some]})
+        for n, each in enumerate(given):
+            (each["version"],) = versions.get(n, (None,))
+        of_rows = [each for each in some for _ in each.rows]
+        rows = [row for each in some for row in each.rows]
+        if rows:
+            streams, resources = [row.stream_id for row in rows], [row.resource_id for row in rows]
+            persons, are_away_now = await self._read(_PERSONS, of_rows, {"streams": streams, "resources": resources})
+            are_away |= are_away_now
+            for n, row in enumerate(row for each in given for row in each["rows"]):
+                person, is_erased = persons.get(n, (None, False))
+                row |= {"person": None if person is None else str(person), "is_erased": is_erased}
+        here = [each for outcomes, each in zip(some, given, strict=True) if outcomes.lease.holder not in are_away]
+        return here, are_away
+
+    async def _read(
+        self, statement: str, about: Sequence[Outcomes], values: Mapping[str, Any]
+    ) -> tuple[dict[int, Sequence[Any]], set[UUID]]:
+        """Returns what the nodes have for each number among these outcomes; and the tokens of those of which nothing is
+        known.
+        """
+        merchants = [each.lease.merchant_id for each in about]
+        numbered = {**values, "merchants": merchants, "numbers": list(range(len(about)))}
         async with self._persons.turn() as connection:
-            for outcomes, each in zip(some, given, strict=True):
-                rows = outcomes.rows
-                values: dict[str, Any] = {
-                    "merchant_id": outcomes.lease.merchant_id,
-                    "numbers": list(range(len(rows))),
-                    "streams": [row.stream_id for row in rows],
-                    "resources": [row.resource_id for row in rows],
-                }
-                versions = dict(await (await connection.execute(_VERSIONS, values)).fetchall())
-                each["version"] = versions.get(outcomes.lease.endpoint_id)
-                found = await connection.execute(_PERSONS, values) if rows else None
-                for n, person, is_erased in () if found is None else await found.fetchall():
-                    each["rows"][n] |= {"person": None if person is None else str(person), "is_erased": is_erased}
-        return given
+            found = await self._transactions.read_all(connection, statement, numbered, merchants)
+        away = {each.lease.holder for each in about if found.is_away(each.lease.merchant_id)}
+        return {n: row for n, *row in found.rows}, away
 
     def _pipeline_of(self, connection: Connection) -> Pipeline:
         """Returns the pipeline of a connection, which is used for nothing else."""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
+from ledger.background.deliveries.store import DeliveryStore
 from ledger.postgres.connection import SharedClient
 
 _BATCH: Final = 1_000
@@ -51,29 +52,31 @@ delete from webhook_delivery d using (
 class Erasures:
     """What the texts of deliveries have of erased persons, as one worker removes it."""
 
-    def __init__(self, client: SharedClient) -> None:
-        self._client = client
+    def __init__(self, store: DeliveryStore) -> None:
+        self._store = store
         self._done_s: float | None = None  # when it was removed last, in monotonic time
 
     async def forget(self) -> None:
         """Removes bodies and answers of persons who were erased since an hour before the last time, or in two months.
 
-        Raises a Fault, after which it is to be done again.
+        Raises a Fault, after which it is to be done again, and so it is after a node of Citus did not answer.
         """
         began_s = time.monotonic()
         seconds = _MONTHS_S if self._done_s is None else _HOUR_S + began_s - self._done_s
-        async with self._client.turn() as connection:
-            erased = await (await connection.execute(_ERASED, (seconds,))).fetchall()
+        async with self._store.client.turn() as connection:
+            found = await self._store.transactions.read_all(connection, _ERASED, (seconds,))
+        erased = list(found.rows)
         for first in range(0, len(erased), _PERSONS):
             await self._forget(erased[first : first + _PERSONS])
-        self._done_s = began_s
+        if found.is_whole:
+            self._done_s = began_s
 
     async def _forget(self, persons: Sequence[tuple[Any, ...]]) -> None:
         merchants, customers = zip(*persons, strict=True)
         values = {"merchants": list(merchants), "customers": list(customers), "limit": _BATCH}
         forgotten = _BATCH
         while forgotten == _BATCH:
-            async with self._client.turn() as connection:
+            async with self._store.client.turn() as connection:
                 forgotten = (await connection.execute(_FORGET, values)).rowcount
 
 

@@ -33,6 +33,8 @@ _log = structlog.get_logger()
 
 _LOOK_EVERYWHERE_S: Final = 20.0
 _LOOK_TIMED_S: Final = 2.0
+_LOOK_AWAY_S: Final = 2.0
+"""The pause between two looks at all endpoints while a node of Citus does not answer."""
 _REST_S: Final = 0.02
 _AGAIN_S: Final = 1.0
 _RENEW_S: Final = 5.0
@@ -86,7 +88,7 @@ class DeliverySender:
             for work, pause_s in (
                 (self._renew, _RENEW_S),
                 (self._look, _LOOK_S),
-                (Erasures(self.store.client).forget, _FORGET_S),
+                (Erasures(self.store).forget, _FORGET_S),
                 (partial(delete_old, self.store.client), _DELETE_S),
             )
         ]
@@ -153,8 +155,10 @@ class DeliverySender:
             return
         claimed = 0
         if merchants is None or merchants:
-            cursors = await self.store.claim(room, {*self._failed, *self.sessions}, merchants)
-            claimed += self._begin_all(cursors, now_s, stop)
+            found = await self.store.claim(room, {*self._failed, *self.sessions}, merchants)
+            claimed += self._begin_all(found.cursors, now_s, stop)
+            if not found.is_whole:  # whose logs had grown is forgotten
+                self._everywhere_at = min(self._everywhere_at, now_s + _LOOK_AWAY_S)
         if is_timed and claimed < room:
             cursors = await self.store.claim_timed(room - claimed, {*self._failed, *self.sessions})
             claimed += self._begin_all(cursors, now_s, stop)
@@ -223,9 +227,9 @@ class DeliverySender:
         times = [self._clock.now(merchant_id) for merchant_id in merchants]
         places = await self.store.places([session.lease for session in sessions], times)
         for session in sessions:
-            if (place := places.get(session.lease.holder)) is None:
+            if session.lease.holder not in places:
                 session.lose()
-            else:
+            elif (place := places[session.lease.holder]) is not None:
                 session.show(place)
 
 

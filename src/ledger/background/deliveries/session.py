@@ -358,9 +358,12 @@ class _Delivering:
         self._has_grown |= self._session.take_growth()
         place = self._session.take_place()
         if place is None and not self._has_looked:
-            place = (await self._store.places([self._lease], [self._now])).get(self._lease.holder)
-            if place is None:
+            places = await self._store.places([self._lease], [self._now])
+            if self._lease.holder not in places:
                 raise LeaseLost
+            place = places[self._lease.holder]
+            if place is None:
+                raise DatabaseUnavailable("the merchant's node is away")
         if place is not None:
             self._has_looked = True
             self._take_place(place)

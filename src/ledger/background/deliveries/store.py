@@ -17,12 +17,13 @@ from ledger.background.deliveries.delivery import Delivery, DeliveryStatus, deco
 from ledger.background.deliveries.health import Health
 from ledger.postgres.arrays import ENCODE_ARRAY, Array
 from ledger.postgres.connection import Connection, SharedClient
+from ledger.postgres.merchant_transactions import READING, MerchantTransactions, RowsOfAll
 
 LEASE_S: Final = 30.0
 """As the statements have it."""
 
 # Endpoints with the last numbers of their merchants' feeds. On Citus, where cursors are on the coordinator and
-# endpoints are not, these rows are read first and are parameters of the statements below.
+# endpoints are not, these rows are read first, node by node, and are parameters of the statements below.
 _ENDPOINTS: Final = """
 select e.merchant_id, e.endpoint_id, e.version, e.status, f.sequence
   from webhook_endpoint e left join event_feed f on f.merchant_id = e.merchant_id {of}
@@ -254,31 +255,46 @@ class Place(Struct, frozen=True):
     has_due: bool
 
 
+class Claimed(Struct, frozen=True):
+    """The cursors of the endpoints whose leases were taken. `is_whole` is False if a node of Citus could not be read,
+    and its merchants' endpoints were left out.
+    """
+
+    cursors: Sequence[Cursor]
+    is_whole: bool
+
+
 class DeliveryStore:
-    """The deliveries of all merchants' endpoints, at one connection. Every method raises a Fault."""
+    """The deliveries of all merchants' endpoints, at one connection. Every method raises a Fault.
+
+    A node of Citus that is down leaves the endpoints of the other nodes' merchants their deliveries.
+    """
 
     def __init__(self, url: str) -> None:
         self.client = SharedClient(url, "ledger-deliveries")
+        self.transactions = MerchantTransactions(url, "ledger-deliveries", READING)
+        """For a task that has the client's turn."""
 
     async def stop(self) -> None:
+        await self.transactions.stop()
         await self.client.stop()
 
-    async def claim(
-        self, limit: int, without: Collection[UUID], merchants: Collection[UUID] | None = None
-    ) -> list[Cursor]:
+    async def claim(self, limit: int, without: Collection[UUID], merchants: Collection[UUID] | None = None) -> Claimed:
         """Takes the leases on at most `limit` endpoints with something to do, of these merchants or of all.
 
         Leaves out the endpoints `without`.
         """
         add, claim = _STATEMENTS[merchants is None]
         values = {"limit": limit, "without": list(without), "merchants": list(merchants or ())}
+        is_whole = True
         async with self.client.turn() as connection:
             if connection.has_citus:
                 add, claim = _ADD_GIVEN, _CLAIM_GIVEN
-                values |= await _endpoints(connection, merchants)
+                found = await self._endpoints(connection, merchants)
+                values, is_whole = values | _given(found), found.is_whole
             await connection.execute(add.encode(), values)
             rows = await (await connection.execute(claim.encode(), values)).fetchall()
-        return [_cursor(row) for row in rows]
+        return Claimed([_cursor(row) for row in rows], is_whole)
 
     async def claim_timed(self, limit: int, without: Collection[UUID]) -> list[Cursor]:
         """Takes the leases on at most `limit` endpoints with something to do because time has passed: a delivery is
@@ -288,7 +304,8 @@ class DeliveryStore:
         async with self.client.turn() as connection:
             if connection.has_citus:
                 timed = await (await connection.execute(_TIMED_MERCHANTS)).fetchall()
-                claim, values = _CLAIM_GIVEN_TIMED, values | await _endpoints(connection, [one for (one,) in timed])
+                found = await self._endpoints(connection, [one for (one,) in timed])
+                claim, values = _CLAIM_GIVEN_TIMED, values | _given(found)
             rows = await (await connection.execute(claim.encode(), values)).fetchall()
         return [_cursor(row) for row in rows]
 
@@ -327,20 +344,24 @@ class DeliveryStore:
         async with self.client.turn() as connection:
             await connection.execute(_NOTE_VERSION, {**_key(lease), "version": version})
 
-    async def places(self, leases: Sequence[Lease], times: Sequence[datetime]) -> dict[UUID, Place]:
+    async def places(self, leases: Sequence[Lease], times: Sequence[datetime]) -> dict[UUID, Place | None]:
         """Returns what the sessions with these leases look at, each at its merchant's time, by the leases' tokens.
 
-        Those that are not held any more are missing, and those of endpoints without a feed.
+        Those that are not held any more are missing, and those of endpoints without a feed. None is for those of
+        merchants whose node of Citus cannot be read now: nothing is known of them.
         """
+        away: dict[UUID, Place | None] = {}
         async with self.client.turn() as connection:
             merchants, leased, holders = _columns(leases)
             values = {"merchants": merchants, "leased": leased, "holders": holders, "times": list(times)}
             statement = _PLACES_STORED
             if connection.has_citus:
                 statement = _PLACES_GIVEN
-                values |= await _endpoints(connection, {lease.merchant_id for lease in leases})
+                found = await self._endpoints(connection, {lease.merchant_id for lease in leases})
+                values |= _given(found)
+                away = {lease.holder: None for lease in leases if found.is_away(lease.merchant_id)}
             rows = await connection.execute(statement.encode(), values)
-            return {holder: Place(*place) for holder, *place in await rows.fetchall()}
+            return away | {holder: Place(*place) for holder, *place in await rows.fetchall()}
 
     async def due_streams(self, lease: Lease, now: datetime, known: Collection[UUID], limit: int) -> list[UUID]:
         """Returns the streams of deliveries that are due, without those that are known."""
@@ -415,15 +436,17 @@ class DeliveryStore:
         async with self.client.turn() as connection:
             await connection.execute(_RECONSIDER, values)
 
+    async def _endpoints(self, connection: Connection, merchants: Collection[UUID] | None) -> RowsOfAll:
+        """Returns the endpoints of these merchants, or of all, on Citus."""
+        of = "" if merchants is None else "where e.merchant_id = any(%(merchants)s)"
+        values = {"merchants": list(merchants or ())}
+        return await self.transactions.read_all(connection, _ENDPOINTS.format(of=of), values, merchants)
 
-async def _endpoints(connection: Connection, merchants: Collection[UUID] | None) -> dict[str, Any]:
-    """Returns the columns of the endpoints of these merchants, or of all, as the parameters of the statements that are
-    given them.
-    """
-    of = "" if merchants is None else "where e.merchant_id = any(%(merchants)s)"
-    rows = await connection.execute(_ENDPOINTS.format(of=of).encode(), {"merchants": list(merchants or ())})
+
+def _given(endpoints: RowsOfAll) -> dict[str, Any]:
+    """Returns the columns of endpoints as the parameters of the statements that are given them."""
     names = ("merchant_ids", "endpoint_ids", "versions", "statuses", "sequences")
-    columns = list(zip(*await rows.fetchall(), strict=True)) or [()] * len(names)
+    columns = list(zip(*endpoints.rows, strict=True)) or [()] * len(names)
     return {name: list(column) for name, column in zip(names, columns, strict=True)}
 
 
