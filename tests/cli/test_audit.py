@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -72,6 +76,31 @@ def test_a_merchant_that_was_refused_is_not_counted(ledger, database_url):
     merchant = ledger("merchants", "create", "Tienda", "--json").json["merchantId"]
     assert [each["merchantId"] for each in ledger("merchants", "list", "--json").json] == [merchant]
     assert ledger("audit", "--json").json["merchants"] == 1
+
+
+def test_an_audit_that_is_interrupted_prints_nothing(settings, database_url):
+    sealed(settings, 10)
+    command = [sys.executable, "-P", "-c", "from ledger.cli.main import main; main()", "audit", "--workers", "3"]
+    variables = environment(LEDGER_DATABASE_URL=database_url, LEDGER_DATA_DIR=str(settings.data_dir))
+    audit = subprocess.Popen(
+        command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        while audit.poll() is None and not imports(audit.pid):
+            time.sleep(0.001)
+        os.killpg(audit.pid, signal.SIGINT)
+        out, err = audit.communicate(timeout=60)
+    finally:
+        audit.kill()
+    assert err == ""
+    assert (audit.returncode, out) == (130, "") or "no violation" in out  # this process had done all of it
+
+
+def imports(pid):
+    """Returns whether a process of the audit is among its imports."""
+    children = [Path(f"/proc/{child}") for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    begun = [child for child in children if b"spawn_main" in (child / "cmdline").read_bytes()]
+    return any("msgspec" in (child / "maps").read_text() for child in begun)
 
 
 def test_an_audit_that_cannot_run_exits_with_2(ledger, tmp_path):

@@ -44,6 +44,23 @@ def test_every_line_carries_the_request_that_it_belongs_to():
     assert own["request_id"] == "req-2", "a request id of the line's own is kept"
 
 
+BELOW = """
+import logging
+from ledger.telemetry.logs import configure_logs
+configure_logs("critical")
+import psycopg
+logging.getLogger("psycopg").warning("query cancellation interrupted")
+logging.getLogger("psycopg").critical("the level is reached")
+"""
+
+
+def test_a_library_that_gives_its_logger_a_level_logs_nothing_below_the_one_that_is_set():
+    logged = subprocess.run(
+        [sys.executable, "-c", BELOW], env=environment(), capture_output=True, text=True, check=True
+    )
+    assert [json.loads(line)["event"] for line in logged.stderr.splitlines()] == ["the level is reached"]
+
+
 TRIED_AGAIN = """
 import logging, structlog
 from ledger.telemetry import logs

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import signal
 import tempfile
+import threading
 import time
 from collections import Counter, deque
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from multiprocessing.util import Finalize
@@ -285,10 +287,15 @@ def _audit_streams(
     ranges = _ranges(connection, heads, workers * _RANGES_EACH, first, last)
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers - 1, spawn, _begin_process, (work,)) as pool:
-        for audited in _in_parallel(pool, workers - 1, _auditor(connection, work), ranges):
-            done += sum(part.events for part in audited.merchants.values())
-            progress(EVENTS_READ, done, total)
-            yield audited
+        try:
+            for audited in _in_parallel(pool, workers - 1, _auditor(connection, work), ranges):
+                done += sum(part.events for part in audited.merchants.values())
+                progress(EVENTS_READ, done, total)
+                yield audited
+        except BaseException:
+            for process in multiprocessing.active_children():
+                process.terminate()  # else the pool's end waits for its range
+            raise
 
 
 def _in_parallel(
@@ -307,8 +314,9 @@ def _in_parallel(
             future.add_done_callback(ended.put)
             future.add_done_callback(hand_out)
 
-    for _ in range(processes):
-        hand_out()
+    with _interrupts_wait():  # the first one starts all processes
+        for _ in range(processes):
+            hand_out()
     for _ in ranges:
         try:
             own = left.pop() if ended.empty() else None
@@ -321,6 +329,25 @@ def tune_process() -> None:
     """Lets the collection of cycles look seldom: an audit makes millions of objects, and none of them is in a cycle."""
     gc.freeze()
     gc.set_threshold(50_000, 50, 100)
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Lets a Ctrl-C wait until the block ends. The processes that are started in it never get theirs, for which each
+    would print a traceback: this one ends them.
+    """
+    came = list[int]()
+    is_main = threading.current_thread() is threading.main_thread()  # another thread may get no signal, or get it first
+    handler = signal.signal(signal.SIGINT, lambda number, _: came.append(number)) if is_main else None
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if is_main:
+            signal.signal(signal.SIGINT, handler)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _begin_process(work: _Work) -> None:

@@ -91,6 +91,7 @@ def configure_logs(level: str, log_format: str = "json", process: str | None = N
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
+    handler.setLevel(max(severity, logging.WARNING))  # psycopg gives its logger a level of its own
     handler.addFilter(repeated.is_news)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
