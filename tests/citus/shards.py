@@ -1,4 +1,4 @@
-"""Where the shards of a distributed database are."""
+"""Where the shards of a distributed database are, and their merchants."""
 
 from __future__ import annotations
 
@@ -7,8 +7,14 @@ from typing import Final
 from uuid import UUID
 
 import psycopg
+from campaigns.citus.cluster import CitusCluster
 from psycopg.conninfo import make_conninfo
 from tests.journal.small_log import fetch
+from tests.operations.conftest import register
+
+from ledger.journal.commit.shard_writers import ShardWriters
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 
 # The workers on which something waits for a lock of Citus.
 WAITING: Final = """
@@ -70,3 +76,14 @@ def place_of(url: str, merchant: UUID, table: str) -> tuple[str, str]:
     )
     options = "-c citus.enable_manual_changes_to_shards=on"
     return make_conninfo(url, host=host, port=port, options=options), f"{table}_{shard}"
+
+
+async def merchants_on(cluster: CitusCluster, ledger: Ledger) -> tuple[Actor, Actor]:
+    """Returns a merchant on the first worker, and one on the other."""
+    assert isinstance(ledger.journal.writer, ShardWriters)
+    found: dict[bool, Actor] = {}
+    while len(found) < 2:
+        merchant = await register(ledger)
+        url = ledger.journal.writer.shards.of(merchant.merchant_id.bytes).url
+        found.setdefault(str(cluster.nodes[1].cluster.sockets) in url, merchant)
+    return found[True], found[False]

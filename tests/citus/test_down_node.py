@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any, Final
 from uuid import UUID, uuid4
 
@@ -14,8 +15,11 @@ import pytest
 from campaigns.citus.cluster import CitusCluster
 from tests.background.deliveries import Worker, an_endpoint, deliveries, receiving, until, working
 from tests.background.test_deliveries import settled
+from tests.citus.shards import merchants_on
+from tests.citus.test_sealing import NOON, set_back
 from tests.journal.small_log import fetch
-from tests.operations.conftest import SILENT, an_order, by_card, register
+from tests.operations.conftest import SILENT, an_order, by_card
+from tests.tlog.logs import assert_sealed, sealer_of
 
 from ledger.background.deliveries import delivery, retention
 from ledger.background.deliveries.health import Health
@@ -30,7 +34,6 @@ from ledger.background.recovery import Recovery, Windows
 from ledger.background.scheduler.jobs import Jobs
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.streams import CUSTOMERS, ORDERS, ClaimKind
-from ledger.journal.commit.shard_writers import ShardWriters
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.erasure.erase_customer import delete_customer
@@ -38,6 +41,7 @@ from ledger.operations.orders.create import create_order
 from ledger.operations.pipeline.unit_of_work import load_order
 from ledger.postgres.faults import DatabaseUnavailable, Fault
 from ledger.settings import Settings
+from ledger.tlog.checkpoint_files import CheckpointFiles
 from projections.erasures import Erasures
 from projections.orders.open_calls import OpenCalls
 from projections.queries import Queries
@@ -69,17 +73,6 @@ def down(cluster: CitusCluster) -> Iterator[None]:
     finally:
         while not worker.tick():
             pass
-
-
-async def merchants_on(cluster: CitusCluster, ledger: Ledger) -> tuple[Actor, Actor]:
-    """Returns a merchant on the first worker, and one on the other."""
-    assert isinstance(ledger.journal.writer, ShardWriters)
-    found: dict[bool, Actor] = {}
-    while len(found) < 2:
-        merchant = await register(ledger)
-        url = ledger.journal.writer.shards.of(merchant.merchant_id.bytes).url
-        found.setdefault(str(cluster.nodes[1].cluster.sockets) in url, merchant)
-    return found[True], found[False]
 
 
 async def test_orders_of_another_nodes_merchant_are_taken_beside_those_that_are_refused(
@@ -330,13 +323,71 @@ def customers(url: str, merchant: Actor) -> list[tuple[UUID | None]]:
     return fetch(url, "select customer_id from customer where merchant_id = %s", merchant.merchant_id)
 
 
-async def is_done(work: Coroutine[None, None, None]) -> bool:
+async def is_done(work: Coroutine[None, None, object]) -> bool:
     """Does work. Returns False if the node does not answer yet."""
     try:
         await work
     except (Fault, psycopg.OperationalError):
         return False
     return True
+
+
+async def test_logs_of_the_other_nodes_merchants_are_sealed_and_the_lost_ones_later(
+    cluster: CitusCluster, ledger: Ledger, settings: Settings, tmp_path: Path
+) -> None:
+    lost, served = await merchants_on(cluster, ledger)
+    url, files = settings.database_url or "", CheckpointFiles(f"file://{tmp_path}")
+    async with sealer_of(url, folder=tmp_path) as sealer, sealer_of(url, folder=tmp_path) as beginning:
+        for merchant in (lost, served):
+            await create_order(ledger, merchant, an_order("1"))
+        await sealer.round(asyncio.Event(), NOON)
+        sealed = (await files.saved(date.max)).sizes
+        for merchant in (lost, served):
+            await create_order(ledger, merchant, an_order("2"))
+        with down(cluster):
+            for name, each in enumerate((sealer, beginning)):
+                await create_order(ledger, served, an_order(f"at {name}"))
+                with pytest.raises(DatabaseUnavailable):
+                    await each.round(asyncio.Event(), NOON)
+                assert (await files.saved(date.max)).sizes[served.merchant_id] == head(url, served)
+            assert (await files.saved(date.max)).sizes[lost.merchant_id] == sealed[lost.merchant_id]
+        await until_true(lambda: is_done(sealer.round(asyncio.Event(), NOON)))
+        assert (await files.saved(date.max)).sizes[lost.merchant_id] > sealed[lost.merchant_id]
+    for merchant in (lost, served):
+        assert_sealed(url, merchant.merchant_id)
+
+
+async def test_a_node_that_comes_back_older_is_compared_although_a_day_has_begun_without_it(
+    cluster: CitusCluster, ledger: Ledger, settings: Settings, distributed_url: str, tmp_path: Path
+) -> None:
+    """A standby was promoted that lacks what another worker has signed the day before."""
+    lost, served = await merchants_on(cluster, ledger)
+    url, merchant_id = settings.database_url or "", lost.merchant_id
+    async with sealer_of(url, folder=tmp_path) as sealer:
+        await create_order(ledger, lost, an_order("1"))
+        await sealer.round(asyncio.Event(), NOON)
+        (tree,) = fetch(distributed_url, "select size, edge from log_tree where merchant_id = %s", merchant_id)
+        await create_order(ledger, lost, an_order("2"))
+        async with sealer_of(url, folder=tmp_path) as other:
+            await other.round(asyncio.Event(), NOON)
+        set_back(distributed_url, lost, *tree)
+        with down(cluster):
+            await create_order(ledger, served, an_order("1"))
+            with pytest.raises(DatabaseUnavailable):
+                await sealer.round(asyncio.Event(), NOON + timedelta(days=1))
+        for name in ("3", "4", "5"):
+            await until_true(lambda name=name: is_done(create_order(ledger, lost, an_order(name))))
+        async with sealer_of(url, folder=tmp_path) as beginning:
+            for each in (sealer, beginning):
+                await until_true(lambda each=each: is_done(each.round(asyncio.Event(), NOON + timedelta(days=1))))
+    sizes = fetch(distributed_url, "select max(size) from log_checkpoint where merchant_id = %s", merchant_id)
+    assert sizes == [(tree[0],)], "nothing was signed that contradicts what is outside"
+
+
+def head(url: str, merchant: Actor) -> int:
+    """Returns the position of the last event of a merchant's log."""
+    ((position,),) = fetch(url, "select position from merchant_head where merchant_id = %s", merchant.merchant_id)
+    return int(position)
 
 
 async def until_true(look: Callable[[], Awaitable[object]]) -> None:

@@ -11,9 +11,10 @@ from uuid import uuid4
 
 import pytest
 from campaigns.citus.cluster import CitusCluster
-from tests.citus.shards import shard_to_move
+from tests.citus.shards import merchants_on, shard_to_move
 from tests.citus.test_shard_writers import name_server
 from tests.journal.small_log import fetch
+from tests.metric_values import metric_value
 from tests.operations.conftest import an_order, register
 from tests.tlog.logs import sealer_of
 
@@ -87,6 +88,28 @@ async def test_a_lost_connection_to_a_node_ends_the_round_and_the_next_one_seals
             distributed_url, "select position from merchant_head where merchant_id = %s", merchant.merchant_id
         )
         assert [size for (size,) in fetch(distributed_url, SIZES, merchant.merchant_id)][-1] == head
+
+
+async def test_logs_of_two_nodes_that_contradict_their_checkpoints_are_both_reported(
+    cluster: CitusCluster, ledger: Ledger, settings: Settings, distributed_url: str, tmp_path: Path
+) -> None:
+    url, merchants = settings.database_url or "", await merchants_on(cluster, ledger)
+    async with sealer_of(url, folder=tmp_path) as sealer:
+        for name in ("1", "2"):
+            for merchant in merchants:
+                await ordered(ledger, merchant, name)
+            await sealer.round(asyncio.Event(), NOON)
+    before = [
+        fetch(distributed_url, "select min(size) from log_checkpoint where merchant_id = %s", merchant.merchant_id)
+        for merchant in merchants
+    ]
+    for merchant, ((size,),) in zip(merchants, before, strict=True):
+        edge = "select edge from log_tree where merchant_id = %s"
+        set_back(distributed_url, merchant, size, fetch(distributed_url, edge, merchant.merchant_id)[0][0])
+    async with sealer_of(url, folder=tmp_path) as beginning:
+        await beginning.round(asyncio.Event(), NOON)
+        beginning.sample()
+        assert metric_value("ledger_log_changed_merchants", "api-0") == 2
 
 
 async def ordered(ledger: Ledger, merchant: Actor, name: str) -> None:

@@ -161,7 +161,6 @@ async def test_a_worker_opens_no_more_connections_than_are_counted(settings: Set
         "ledger-feed",
         "ledger-delivery-outcomes",
         "ledger-delivery-persons",
-        "ledger-log-proofs",
     }
     async with open_ledger(settings) as ledger:
         merchants = [await register(ledger) for _ in range(20)]

@@ -59,7 +59,6 @@ _WORKER: Final = Counter(
         "ledger-search-packing": 1,
         "ledger-jobs": 5,  # a pool of four, and the listener
         "ledger-log-sealing": 1,
-        "ledger-log-proofs": 1,  # while logs are compared with their checkpoints outside
         "ledger-audits": 1,
         "ledger-audit": 2,  # of the process of an audit, with the one of the vault's role
         "ledger-dispatcher": 1,

@@ -1,4 +1,4 @@
-"""Transactions of one merchant each, on the server that has the merchant; and reads of all merchants, server by server.
+"""Transactions of one merchant each, on the server that has the merchant; and those of all merchants, group by group.
 
 On an ordinary Postgres they are those of the caller's connection. On Citus they are those of the node that has the
 merchant, on the tables of its shard, so that no commit has two phases and every statement of PostgreSQL is allowed:
@@ -30,7 +30,7 @@ from psycopg.sql import Composable
 
 from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import ANSWER_MAX_S, Connection, QueryTimeout, connect_as, require_none_waits
-from ledger.postgres.faults import UNAVAILABLE, DatabaseUnavailable
+from ledger.postgres.faults import UNAVAILABLE
 from ledger.postgres.node_reads import LOCK_TIMEOUT
 from ledger.postgres.shards import (
     HOLD,
@@ -94,6 +94,26 @@ class RowsOfAll(Struct, frozen=True):
         return chain.from_iterable(self.groups)
 
 
+class Group(Struct, frozen=True, eq=False):
+    """Merchants whose rows one transaction on one connection reads and writes: all merchants, or on Citus those of a
+    shard, on a connection to its node. `coordinator` is the one that the groups were asked for with.
+    """
+
+    connection: Connection
+    coordinator: Connection
+    shards: Shards | None = None
+    shard: Shard | None = None
+
+    @property
+    def key(self) -> tuple[Connection, int | None]:
+        """The same for the same merchants on the same connection: not for another server, nor on another node."""
+        return self.connection, None if self.shard is None else self.shard.id
+
+    def has(self, merchant_id: UUID) -> bool:
+        """Returns whether a merchant is one of these."""
+        return self.shards is None or self.shards.of(merchant_id.bytes) is self.shard
+
+
 class ShardConnection(Connection):
     """A connection to a node. Its statements are for the tables of `shard`. `url` names its server.
 
@@ -153,18 +173,11 @@ class MerchantTransactions:
     """One task's connections for transactions of one merchant each.
 
     `url` names the database; on Citus, its coordinator. A connection to a node is opened when it is first needed, with
-    these `settings` of the session beside the usual ones. `opening` is called before each one, and what it raises is
-    raised. Use it in an `async with` block, or call `stop` at the end.
+    these `settings` of the session beside the usual ones. Use it in an `async with` block, or call `stop` at the end.
     """
 
-    def __init__(
-        self,
-        url: str,
-        name: str,
-        settings: Mapping[str, str] = _USUAL,
-        opening: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._url, self._name, self._settings, self._opening = url, name, settings, opening
+    def __init__(self, url: str, name: str, settings: Mapping[str, str] = _USUAL) -> None:
+        self._url, self._name, self._settings = url, name, settings
         self._waits_max_s = None if "statement_timeout" in settings else ANSWER_MAX_S
         self._shards: Shards | None = None
         self._is_read = False
@@ -183,16 +196,44 @@ class MerchantTransactions:
             _, node = self._nodes.popitem()
             await node.close()
 
-    async def connect(self, connection: Connection) -> None:
-        """Connects to each node that has a shard, where that is not done: to the server that the node is now. Raises
-        psycopg.Error.
+    async def groups(self, connection: Connection) -> tuple[Sequence[Group], bool]:
+        """Returns all groups of merchants, each with a connection to the server that the node is now, and whether that
+        is all of them. On Citus it connects to each node that has a shard, where that is not done; those of a node that
+        does not answer are left out, which is logged. Raises psycopg.Error.
 
         `connection` is one to the database of `url`, outside a transaction.
         """
         self._is_read = False
         shards = await self._read(connection)
-        for shard, *_ in () if shards is None else shards.of_each_node():
-            await self._node(shard, connection)
+        if shards is None:
+            return [Group(connection, connection)], True
+        of_nodes, found = shards.of_each_node(), list[Group]()
+        for of_node in of_nodes:
+            async with self._asked(of_node[0].url) as may_ask:
+                if may_ask:
+                    node = await self._node(of_node[0], connection)
+                    found += [Group(node, connection, shards, shard) for shard in of_node]
+        return found, len(found) == sum(map(len, of_nodes))
+
+    @asynccontextmanager
+    async def begin_group(self, group: Group) -> AsyncIterator[Connection]:
+        """Yields the connection of a group for a transaction, which ends with the block: that very connection, and no
+        other one if it was lost. Raises psycopg.Error; CannotConnectNow if the shard is on another node now.
+        """
+        if group.shard is None:
+            async with group.connection.transaction():
+                yield group.connection
+            return
+        node = group.connection
+        assert isinstance(node, ShardConnection), "shards are on nodes"
+        node.shard = group.shard
+        try:
+            async with node.transaction():
+                await self._hold(group.shard, node, group.coordinator)
+                yield node
+        except psycopg.OperationalError:
+            self._is_read = False  # it may have moved, or another server may be the node now
+            raise
 
     @asynccontextmanager
     async def begin(self, connection: Connection, merchant_id: UUID) -> AsyncIterator[Connection]:
@@ -218,18 +259,13 @@ class MerchantTransactions:
     async def _begun(self, connection: Connection, merchant_id: UUID) -> AsyncIterator[Connection]:
         """Yields the connection for a transaction where the merchant's shard was when the shards were read last."""
         shard = await self._shard_of(connection, merchant_id)
-        if shard is None:
-            async with connection.transaction():
-                yield connection
-            return
         try:
-            node = await self._node(shard, connection)
-            async with node.transaction():
-                await self._hold(shard, node, connection)
-                yield node
+            server = connection if shard is None else await self._node(shard, connection)
         except psycopg.OperationalError:
-            self._is_read = False  # it may have moved, or another server may be the node now
+            self._is_read = False
             raise
+        async with self.begin_group(Group(server, connection, self._shards, shard)):
+            yield server
 
     async def execute(
         self, connection: Connection, merchant_id: UUID, statement: str, values: Values
@@ -269,11 +305,9 @@ class MerchantTransactions:
     ) -> dict[int, Rows]:
         """Returns the rows of each shard of a node, by its id, without those that cannot be read now."""
         found: dict[int, Rows] = {}
-        url, began_s = of_node[0].url, time.monotonic()
-        if began_s < self._left_alone.get(url, 0.0):
-            self._is_read = False  # another server may be the node now
-            return found
-        try:
+        async with self._asked(of_node[0].url) as may_ask:
+            if not may_ask:
+                return found
             node = await self._node(of_node[0], connection)
             try:
                 return await _rows_of(node, of_node, statement, values)
@@ -284,12 +318,24 @@ class MerchantTransactions:
                     found |= await _rows_of(node, [shard], statement, values)
                 except _ON_THEIR_WAY as fault:
                     _log.warning("node_unavailable", of=self._name, reason=type(fault).__name__)
-        except (*UNAVAILABLE, DatabaseUnavailable) as fault:
+        return found
+
+    @asynccontextmanager
+    async def _asked(self, url: str) -> AsyncIterator[bool]:
+        """Ends a block at once in which a server does not answer, and logs it. It yields False if the server is to be
+        left alone.
+        """
+        began_s = time.monotonic()
+        may_ask = began_s >= self._left_alone.get(url, 0.0)
+        if not may_ask:
+            self._is_read = False  # another server may be the node now
+        try:
+            yield may_ask
+        except UNAVAILABLE as fault:
             self._is_read = False
             failed_s = time.monotonic()
             self._left_alone[url] = failed_s + min(_REST_OF_FAILURE * (failed_s - began_s), _REST_MAX_S)
             _log.warning("node_unavailable", of=self._name, reason=type(fault).__name__)
-        return found
 
     async def _shard_of(self, connection: Connection, merchant_id: UUID) -> Shard | None:
         """Returns a merchant's shard, None if Citus divides nothing."""
@@ -312,7 +358,6 @@ class MerchantTransactions:
             await node.close()
             node = None
         if node is None:
-            self._opening()
             node = self._nodes[shard.node] = await self._connected(shard)
         node.shard = shard
         await node.set_isolation_level(connection.isolation_level)

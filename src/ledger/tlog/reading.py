@@ -46,10 +46,6 @@ select {ENTRY} from event
 """  # noqa: S608 - constants
 
 
-# The sizes of the trees, of merchants that have one or a log.
-_SIZES: Final = "select merchant_id, coalesce(t.size, 0) from merchant_head left join log_tree t using (merchant_id)"
-
-
 class Place(Struct, frozen=True):
     """The position of a log's last event, the size of its tree, and the checkpoint of that size, if there is one."""
 
@@ -72,11 +68,6 @@ class TreeReader:
         """Returns the merchants that have a tree, in the order of their ids."""
         async with self._client.turn() as connection:
             return await merchants_with_trees(connection)
-
-    async def sizes(self) -> dict[UUID, int]:
-        """Returns how many entries the tree of each merchant has, 0 for a log without one."""
-        async with self._client.turn() as connection:
-            return dict(await (await connection.execute(_SIZES)).fetchall())
 
     async def place(self, merchant_id: UUID) -> Place:
         """Returns where a merchant's log and its tree end. Raises a Fault, as every read here."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from msgspec import Struct
@@ -53,12 +53,11 @@ on conflict (merchant_id) do update set size = excluded.size, edge = excluded.ed
 _NEXT: Final = "t.merchant_id > %s order by t.merchant_id limit %s"
 _LOCK: Final = "for update of t skip locked"
 
-# Locks the trees behind a merchant's that are shorter than their log, without those that another worker extends; or
-# that of a merchant.
-_GROWN: Final = "from log_tree t join merchant_head h using (merchant_id) where h.position > t.size and"
-_TAKE: Final = f"select t.merchant_id, t.size, t.edge, h.position {_GROWN} {_NEXT} {_LOCK}"
-_TAKE_ONE: Final = f"select t.merchant_id, t.size, t.edge, h.position {_GROWN} t.merchant_id = %s {_LOCK}"
-_FIND_GROWN: Final = f"select t.merchant_id {_GROWN} {_NEXT}"
+# Locks the trees behind a merchant's that are shorter than their log, without those that another worker extends.
+_TAKE: Final = f"""
+select t.merchant_id, t.size, t.edge, h.position from log_tree t join merchant_head h using (merchant_id)
+ where h.position > t.size and {_NEXT} {_LOCK}
+"""  # noqa: S608 - constants of this module
 
 # The leaf hashes of stretches of logs, tile by tile. Hashed before they are sorted (`offset 0` keeps it so): a slice of
 # whole events is larger than `work_mem`, and its sort would write them to temporary files.
@@ -118,11 +117,11 @@ select k.m, (select c.note from log_checkpoint c where c.merchant_id = k.m and c
   from unnest(%s::uuid[], %s::int8[]) as k(m, size)
 """  # noqa: S608 - constants
 
-# The trees whose newest checkpoint other keys have signed than these, in the same ways.
-_OTHERWISE: Final = "from log_tree t join log_checkpoint c using (merchant_id, size) where c.signed_by <> %s and"
-_TAKE_OTHERWISE: Final = f"select t.merchant_id, t.size, t.edge {_OTHERWISE} {_NEXT} {_LOCK}"
-_TAKE_ONE_OTHERWISE: Final = f"select t.merchant_id, t.size, t.edge {_OTHERWISE} t.merchant_id = %s {_LOCK}"
-_FIND_OTHERWISE: Final = f"select t.merchant_id {_OTHERWISE} {_NEXT}"
+# The trees whose newest checkpoint other keys have signed than these, in the same way.
+_TAKE_OTHERWISE: Final = f"""
+select t.merchant_id, t.size, t.edge from log_tree t join log_checkpoint c using (merchant_id, size)
+ where c.signed_by <> %s and {_NEXT} {_LOCK}
+"""  # noqa: S608 - constants of this module
 
 # Replaces the signatures of a checkpoint. Its size and root stay.
 _SIGN_AGAIN: Final = """
@@ -130,6 +129,9 @@ update log_checkpoint c set note = u.note, signed_by = u.signed_by
   from unnest(%s::uuid[], %s::int8[], %s::text[], %s::text[]) as u(merchant_id, size, note, signed_by)
  where c.merchant_id = u.merchant_id and c.size = u.size
 """
+
+# The sizes of the trees, of merchants that have one or a log.
+_SIZES: Final = "select merchant_id, coalesce(t.size, 0) from merchant_head left join log_tree t using (merchant_id)"
 
 # The merchants that have a tree, in the order of their ids.
 _MERCHANTS: Final = "select merchant_id from log_tree order by merchant_id"
@@ -198,36 +200,9 @@ async def restore_tree(connection: Connection, merchant_id: UUID, edge: CompactR
     return done.rowcount == 1
 
 
-async def take_tree(connection: Connection, merchant_id: UUID) -> list[Tree]:
-    """Locks a merchant's tree as `take_trees` does."""
-    rows = await connection.cursor(binary=True).execute(_TAKE_ONE, (merchant_id,))
-    return [Tree(*row) for row in await rows.fetchall()]
-
-
-async def grown_logs(connection: Connection, after: UUID, limit: int) -> list[UUID]:
-    """Returns the merchants behind `after` whose trees are shorter than their log."""
-    rows = await connection.execute(_FIND_GROWN, (after, limit))
-    return [merchant_id for (merchant_id,) in await rows.fetchall()]
-
-
 async def take_signed_otherwise(connection: Connection, after: UUID, signed_by: str, limit: int) -> list[Tree]:
     """Locks trees whose newest checkpoint other keys have signed, of merchants behind `after`, like `take_trees`."""
-    return await _taken_otherwise(connection, _TAKE_OTHERWISE, (signed_by, after, limit))
-
-
-async def take_one_signed_otherwise(connection: Connection, merchant_id: UUID, signed_by: str) -> list[Tree]:
-    """Locks a merchant's tree as `take_signed_otherwise` does."""
-    return await _taken_otherwise(connection, _TAKE_ONE_OTHERWISE, (signed_by, merchant_id))
-
-
-async def logs_signed_otherwise(connection: Connection, after: UUID, signed_by: str, limit: int) -> list[UUID]:
-    """Returns the merchants behind `after` whose newest checkpoint other keys have signed."""
-    rows = await connection.execute(_FIND_OTHERWISE, (signed_by, after, limit))
-    return [merchant_id for (merchant_id,) in await rows.fetchall()]
-
-
-async def _taken_otherwise(connection: Connection, statement: str, values: tuple[Any, ...]) -> list[Tree]:
-    rows = await connection.cursor(binary=True).execute(statement, values)
+    rows = await connection.cursor(binary=True).execute(_TAKE_OTHERWISE, (signed_by, after, limit))
     return [Tree(merchant_id, size, edge, size) for merchant_id, size, edge in await rows.fetchall()]
 
 
@@ -309,6 +284,11 @@ async def write_checkpoints(connection: Connection, signed: Sequence[SignedCheck
     """Stores checkpoints; with `again`, the signatures of checkpoints that are stored."""
     columns = zip(*[(each.merchant_id, each.size, each.note, each.signed_by) for each in signed], strict=True)
     await connection.execute(_SIGN_AGAIN if again else _PUT_CHECKPOINTS, [list(column) for column in columns])
+
+
+async def tree_sizes(connection: Connection) -> dict[UUID, int]:
+    """Returns how many entries the tree of each merchant has, 0 for a log without one."""
+    return dict(await (await connection.execute(_SIZES)).fetchall())
 
 
 async def merchants_with_trees(connection: Connection) -> list[UUID]:
