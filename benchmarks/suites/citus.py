@@ -55,7 +55,7 @@ _READS: Final = Target(0.8)
 
 
 _OPEN: Final = """
-select count(*) from pg_stat_activity where datname = current_database() and application_name like 'ledger-%'
+select count(*) from pg_stat_activity where datname = current_database() and application_name like 'ledger-writer%'
 """
 
 

@@ -1,4 +1,4 @@
-"""The plans of reads on the first day of an installation, when all indexes cost the same for lack of statistics.
+"""The plans of reads and of the append on the first day of an installation, when all indexes cost the same for lack of statistics.
 
 Such a plan stays on its connection until the table is analyzed. It must also be good for the orders of ten minutes
 later.
@@ -21,12 +21,20 @@ from tests.domain.builders import NOON
 
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.orders.terms import MethodType
-from ledger.postgres.connection import LIST_SETTINGS, SET
+from ledger.journal.commit.append_statement import build_statement
+from ledger.postgres.connection import LIST_SETTINGS, SET, session_settings
+from projections.inline import Inline
 from projections.lists import references
 from projections.lists.pages import OrderQuery
 from projections.lists.statements import page_statements
 from projections.orders import table
 from projections.search import counts
+
+_ONE_EVENT_EACH = """
+insert into event (merchant_id, stream_id, version, position, command_id, recorded_at, topic, data, context)
+select gen_random_uuid(), gen_random_uuid(), 1, 1, gen_random_uuid(), now(), 'order-created.v1', '', ''
+  from generate_series(1, 60)
+"""
 
 QUERIES: list[dict[str, Any]] = [
     {},
@@ -89,6 +97,21 @@ def test_a_single_order_is_looked_up_by_the_primary_key_too(first_day: psycopg.C
     lookups = [node for node in explained(first_day, table.FIND, asked) if is_lookup(node)]
     assert len(lookups) == 2, "by its own id, and by the merchant's"
     assert {node["Index Name"] for node in lookups} == {"payment_order_pkey"}
+
+
+def test_the_append_probes_the_latest_version_by_the_primary_key(databases: Databases) -> None:
+    """The statistics know of one event for each merchant, as on a node of Citus that has just got its shards. The index
+    of positions costs the same then, but it would read a merchant's whole log in each probe.
+    """
+    statement = build_statement(Inline().tables)
+    values = ", ".join("null" for _ in range(statement.count("$")))
+    with databases.lent() as url, psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"truncate event; {_ONE_EVENT_EACH}; analyze event")
+        connection.execute(SET, (list(session_settings()), list(session_settings().values())))
+        connection.execute(f"prepare append as {statement}")
+        found = list(explained(connection, f"execute append ({values})", ()))
+    probes = [node["Index Name"] for node in found if node.get("Relation Name") == "event" and "Index Name" in node]
+    assert probes == ["event_pkey"]
 
 
 def test_a_page_that_is_scanned_for_is_read_in_the_order_of_the_list(first_day: psycopg.Connection[Any]) -> None:
