@@ -40,7 +40,7 @@ select c.n, e.position
 # that begins with the merchant costs the planner the same, and event_position would read the merchant's whole log. The
 # losers are one array because each `not in (select …)` builds a hash table of its own.
 _APPEND: Final = """
-with stream as (  -- the streams each command touches, and the version it expects there
+with stream as (  -- the streams each command touches, and the version it expects there: 0 or less for a new one
   select * from unnest(%s::int4[], %s::int4[], %s::uuid[], %s::uuid[], %s::int4[]) as s(c, i, m, o, x)),
 claimed as (  -- the keys each command wants to take
   select * from unnest(%s::int4[], %s::int4[], %s::uuid[], %s::int4[], %s::text[], %s::uuid[])
@@ -49,7 +49,7 @@ lost as (  -- the commands that cannot be written, and the reason
   select s.c, {lost_stream} as why, s.i from stream s
     left join lateral (select e.version from event e
       where e.merchant_id = s.m and e.stream_id = s.o order by e.version desc limit 1) latest on true
-    where coalesce(latest.version, 0) <> s.x
+    where coalesce(latest.version, least(s.x, 0)) <> s.x
   union all
   select k.c, {lost_claim}, k.i from claimed k join lateral (select true from claim t
     where t.merchant_id = k.m and t.kind = k.kind and t.key = k.key limit 1) taken on true
