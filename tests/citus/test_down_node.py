@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import subprocess
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
@@ -73,6 +76,23 @@ def down(cluster: CitusCluster) -> Iterator[None]:
     finally:
         while not worker.tick():
             pass
+
+
+@contextmanager
+def silent(cluster: CitusCluster) -> Iterator[None]:
+    """Has every process of the first worker stopped until the block ends: its connections stay open, and it says
+    nothing.
+    """
+    server = cluster.nodes[1].pid
+    listed = subprocess.run(["pgrep", "-P", str(server)], capture_output=True, text=True, check=True)
+    processes = [int(server or 0), *map(int, listed.stdout.split())]
+    for process in processes:
+        os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for process in processes:
+            os.kill(process, signal.SIGCONT)
 
 
 async def test_orders_of_another_nodes_merchant_are_taken_beside_those_that_are_refused(
@@ -239,6 +259,25 @@ async def test_webhooks_of_the_other_nodes_merchants_are_delivered_and_their_out
         for path, number in (("/lost", 2), ("/served", 3)):
             assert len(receiver.sequences(path)) == number
             assert receiver.sequences(path) == sorted(set(receiver.sequences(path))), "each once, and in order"
+
+
+async def test_a_silent_node_keeps_the_other_nodes_merchants_from_nothing_for_good(
+    cluster: CitusCluster, ledger: Ledger, settings: Settings
+) -> None:
+    url = settings.database_url or ""
+    lost, served = await merchants_on(cluster, ledger)
+    for merchant in (lost, served):
+        await create_order(ledger, merchant, an_order("1", by_card(SILENT)))
+    async with OpenCalls(url) as open_calls, receiving() as receiver, working(url, ledger) as worker:
+        for merchant in (lost, served):
+            await an_endpoint(url, ledger, merchant, receiver.url + "/hook", events=("payment_order.*",))
+        assert len(await open_calls.due(LATER, 10)) == 2
+        with silent(cluster):
+            await create_order(ledger, served, an_order("2"))
+            await worker.number([served.merchant_id])
+            ((found, _),) = await open_calls.due(LATER, 10)
+            assert found == served.merchant_id
+            await until(lambda: len(receiver.arrivals) == 1)
 
 
 async def test_the_texts_of_erased_persons_are_removed_once_their_node_is_back(

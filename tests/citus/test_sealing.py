@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -18,10 +19,14 @@ from tests.metric_values import metric_value
 from tests.operations.conftest import an_order, register
 from tests.tlog.logs import sealer_of
 
+from ledger.background import log_sealing
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
+from ledger.postgres.connection import Connection
+from ledger.postgres.faults import DatabaseUnavailable
 from ledger.settings import Settings
+from ledger.tlog.store import begin_trees
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
@@ -72,6 +77,37 @@ async def test_a_node_that_became_an_older_server_is_compared_before_it_is_seale
         for name in ("3", "4", "5"):
             await ordered(ledger, merchant, name)
         await sealer.round(asyncio.Event(), NOON)
+        assert [size for (size,) in fetch(distributed_url, SIZES, merchant.merchant_id)] == [tree[0]]
+
+
+async def test_a_round_does_not_go_on_on_another_connection_to_a_node(
+    ledger: Ledger, settings: Settings, distributed_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be one to a server that was not compared."""
+    merchant = await register(ledger)
+    url = settings.database_url or ""
+    async with sealer_of(url, folder=tmp_path) as sealer, sealer_of(url, folder=tmp_path) as other:
+        await ordered(ledger, merchant, "1")
+        await sealer.round(asyncio.Event(), NOON)
+        (tree,) = fetch(distributed_url, "select size, edge from log_tree where merchant_id = %s", merchant.merchant_id)
+        await ordered(ledger, merchant, "2")
+        await other.round(asyncio.Event(), NOON)
+
+        async def lost(connection: Connection) -> None:
+            """The nodes are older servers from here on."""
+            await begin_trees(connection)
+            if not has_lost:
+                has_lost.append(True)
+                set_back(distributed_url, merchant, *tree)
+                await asyncio.to_thread(fetch, distributed_url, END)
+                for name in ("3", "4", "5"):
+                    await ordered(ledger, merchant, name)
+
+        has_lost: list[bool] = []
+        monkeypatch.setattr(log_sealing, "begin_trees", lost)
+        for _ in range(2):
+            with suppress(DatabaseUnavailable):
+                await sealer.round(asyncio.Event(), NOON)
         assert [size for (size,) in fetch(distributed_url, SIZES, merchant.merchant_id)] == [tree[0]]
 
 
