@@ -44,10 +44,6 @@ class CustomerCache:
         """Stores what a commit or the log has just shown."""
         self._cached.put((merchant_id, customer.external_id), CachedCustomer(customer, version))
 
-    def drop(self, merchant_id: UUID, external_id: str) -> None:
-        """Removes an outdated customer."""
-        self._cached.drop((merchant_id, external_id))
-
     async def by_id(self, merchant_id: UUID, customer_id: UUID) -> CachedCustomer | None:
         """Returns the customer with this service id from the log; None also if the id is not a customer's."""
         events = await self._journal.reader.stream_from(merchant_id, customer_id, CUSTOMERS.first)
