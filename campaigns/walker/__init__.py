@@ -3,8 +3,8 @@
 In reading order:
 
 - `walk`: one merchant's walk: its requests, and what it knows by their answers.
-- `orders`, `cards`, `subscriptions`, `invoices`: what a walk does next. `actions`: how often it does it, and which
-  operations all walks together have to reach.
+- `orders`, `customers`, `cards`, `subscriptions`, `invoices`: what a walk does next. `actions`: how often it does it,
+  and which operations all walks together have to reach.
 - `checks`: what has to hold of the log afterwards. `months`: what has to hold of the months' reports.
 - `command`: many walks on one service.
 """

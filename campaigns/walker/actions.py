@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from campaigns.walker import cards, invoices, orders, subscriptions
-from campaigns.walker.walk import CUSTOMERS, FISCAL, SANDBOX, Json, Walk
+from campaigns.walker import cards, customers, invoices, orders, subscriptions
+from campaigns.walker.walk import CUSTOMERS, SANDBOX, Walk
 
 ACTIONS: Final[Mapping[Callable[[Walk], Awaitable[None]], int]] = {
     orders.create: 12,
@@ -22,6 +22,9 @@ ACTIONS: Final[Mapping[Callable[[Walk], Awaitable[None]], int]] = {
     orders.dispute: 2,
     cards.save_card: 2,
     cards.save_card_alone: 2,
+    cards.delete_card: 1,
+    customers.change: 1,
+    customers.erase: 1,
     invoices.stamp: 8,
     invoices.cancel_documents: 3,
     invoices.provider: 1,
@@ -63,7 +66,10 @@ OPERATIONS: Final = (
     *(f"POST {_SUBSCRIPTION}/{action}" for action in ("cancel", "resume", "retry", "preview")),
     f"GET {_SUBSCRIPTION}/invoices",
     *(f"POST {SANDBOX}/{action}" for action in ("clock", "deposits", "disputes", "stamping")),
+    *(f"{method} /api/customers/{{id}}" for method in ("PUT", "DELETE")),
+    "DELETE /api/customers/{id}/payment-methods/{id}",
     orders.FINAL_CAPTURE,
+    orders.IN_CASH,
     orders.TO_ACCOUNT,
     orders.TO_PAYER,
     invoices.FURTHER_CANCELLED,
@@ -85,7 +91,6 @@ async def walk_to_the_end(walk: Walk, requests: int) -> None:
 
 async def _prepare(walk: Walk) -> None:
     for customer in CUSTOMERS:
-        body: Json = {"externalId": customer, "email": f"{customer}@example.com"}
-        await walk.post("/api/customers", body | ({"fiscalData": FISCAL} if customer != CUSTOMERS[-1] else {}))
+        await customers.make(walk, customer, fiscal=customer != CUSTOMERS[-1])
     await subscriptions.make_plans(walk)
     await invoices.choose_settings(walk)

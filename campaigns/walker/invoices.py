@@ -171,10 +171,17 @@ async def settle(walk: Walk) -> None:
         page = await walk.ask("GET", place)
         for order in page.get("data", ()):
             if _lacks_documents(order):
-                await walk.post(path_of(order, "stamp"), {})
+                await _stamp_with_receiver(walk, order)
         cursor = page.get("pagination", {}).get("nextCursor")
         place = cursor and f"{bodies.ORDERS}?limit=100&cursor={quote(cursor)}"
     await walk.move("PT8H")
+
+
+async def _stamp_with_receiver(walk: Walk, order: Json) -> None:
+    """Stamps an order's documents. The receiver of a customer who was erased is named again."""
+    answered = await walk.post(path_of(order, "stamp"), {})
+    if answered.get("code") == "FISCAL_DATA_INCOMPLETE":
+        await walk.post(path_of(order, "stamp"), {"fiscalConfig": FISCAL})
 
 
 def _lacks_documents(order: Json) -> bool:

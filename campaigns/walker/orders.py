@@ -8,6 +8,7 @@ from campaigns.chaos import bodies
 from campaigns.walker.walk import FISCAL, SANDBOX, Json, Walk, path_of
 
 FINAL_CAPTURE, TO_ACCOUNT, TO_PAYER = "final capture", "refund to an account", "refund to the paying account"
+IN_CASH: Final = "deposit in cash"
 """What is counted beside the operations."""
 
 _PAYERS_CLABE: Final = "032180000118359719"
@@ -15,12 +16,14 @@ _ACCOUNT: Final = {"clabe": _PAYERS_CLABE, "accountHolder": "Ana López"}
 
 
 async def create(walk: Walk) -> None:
-    """Creates an order in one payment: by card at once, with a capture by hand, or by transfer; most are invoiced."""
+    """Creates an order in one payment: by card at once, with a capture by hand, by transfer or in cash; most are
+    invoiced.
+    """
     name, amount = walk.name("o"), walk.random.randint(1_000, 90_000)
     body = walk.new_order(name, amount)
     kind = walk.random.randrange(5)
     if kind == 0:
-        body |= {"paymentMethod": {"type": "spei"}}
+        body |= {"paymentMethod": {"type": walk.random.choice(["spei", "spei", "paycash", "cie"])}}
     else:
         body |= walk.by_card() | ({"captureMethod": "MANUAL"} if kind == 1 else {})
     walk.remember(await walk.twice_or_once(bodies.ORDERS, body))
@@ -78,16 +81,28 @@ async def charge(walk: Walk) -> None:
 
 
 async def deposit(walk: Walk) -> None:
-    """Sends money to a reference: what is due, or more or less; half of the transfers name the payer's account."""
-    order = walk.some(lambda each: any(p.get("speiDetails") for p in each["payments"]))
+    """Sends money to a reference, also to one that has expired or was cancelled: what is due, or more or less; half of
+    the transfers name the payer's account. A store takes exactly what is due.
+    """
+    order = walk.some(lambda each: any(map(_takes_money, each["payments"])))
     if order is None:
         return
-    payment = walk.random.choice([p for p in order["payments"] if p.get("speiDetails")])
+    payment = walk.random.choice([p for p in order["payments"] if _takes_money(p)])
     due = int(float(payment["amount"]))
     amount = max(1, walk.random.choice([due, due, due, due - 100, due + 100]))
-    body = {"clabe": payment["speiDetails"]["clabe"], "amount": amount, "messageId": walk.name("d")}
-    await walk.post(f"{SANDBOX}/deposits", body | ({"senderClabe": _PAYERS_CLABE} if walk.chance(0.5) else {}))
+    body: Json = {"amount": amount, "messageId": walk.name("d")}
+    if payment.get("speiDetails"):
+        body |= {"clabe": payment["speiDetails"]["clabe"]}
+        body |= {"senderClabe": _PAYERS_CLABE} if walk.chance(0.5) else {}
+    else:
+        body |= {"reference": payment["cieDetails"]["reference"]}
+    walk.reached[IN_CASH] += "reference" in body and amount == due
+    await walk.post(f"{SANDBOX}/deposits", body)
     await walk.show(order)
+
+
+def _takes_money(payment: Json) -> bool:
+    return bool(payment.get("speiDetails") or payment.get("cieDetails"))
 
 
 async def capture(walk: Walk) -> None:

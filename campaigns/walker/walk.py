@@ -24,7 +24,7 @@ Json = dict[str, Any]
 Fits = Callable[[Json], bool]
 
 CUSTOMERS: Final = ("ana", "bea", "carla", "dora")
-"""All of them but the last one have fiscal data."""
+"""The customers of a walk at first. All of them but the last one have fiscal data."""
 APPROVED, NO_FUNDS, DECLINED_LATER = "4242424242424242", "4000000000009995", "4000000000000341"
 FISCAL: Final = {
     "taxId": "URE180429TM6",
@@ -45,7 +45,9 @@ _TAXES: Final[tuple[list[dict[str, Any]], ...]] = (
 _LATEST: Final = 60
 """Of how many of its latest orders a walk chooses one."""
 _TIMEOUT_S: Final = 120.0
-_ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<=/customers/)[a-z]+|(?<=/self-invoice/)[^/]+")
+_ID: Final = re.compile(
+    r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<=/customers/)[a-z0-9-]+|(?<=/self-invoice/)[^/]+"
+)
 
 
 class Walk:
@@ -61,6 +63,7 @@ class Walk:
         self.reached: Counter[str] = Counter()
         self.now = datetime.now(UTC)
         self.orders: dict[str, Json] = {}
+        self.customers = list(CUSTOMERS)
         self.cards: list[tuple[str, str]] = []
         self.plans: list[str] = []
         self.subscriptions: dict[str, Json] = {}
@@ -102,7 +105,7 @@ class Walk:
     def new_order(self, name: str, amount: int) -> Json:
         """Returns the body of an order; most have fiscal data, and some of those are in dollars."""
         body: Json = {"externalId": name, "amount": amount, "currency": "MXN"}
-        body["customer"] = {"externalId": self.random.choice(CUSTOMERS)}
+        body["customer"] = {"externalId": self.random.choice(self.customers)}
         if self.chance(0.75):
             body |= {"customerFiscalData": FISCAL, "lineItems": self.lines(amount)}
             if self.chance(0.07):
