@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
@@ -250,10 +251,18 @@ def parse_taxes(taxes: Sequence[Tax | None] | None, errors: FieldErrors) -> tupl
 
 def parse_tax(tax: Tax) -> terms.Tax:
     """Returns the tax as it is stored. Raises ApiError (400), within the tax."""
-    exempt = tax.factor == "Exento" and not is_given(tax.rate)
+    rate = None if tax.rate is UNSET else str(tax.rate, "ascii", "replace")
+    return _tax(tax.type, rate, tax.factor, tax.withholding)
+
+
+@lru_cache(maxsize=4096)
+def _tax(kind: str, rate: str | None, factor: str | None, withholding: bool | None) -> terms.Tax:
+    """Returns the tax with a rate as JSON. A merchant's lines have few taxes, which are made once."""
+    raw = UNSET if rate is None else Raw(rate.encode())
+    exempt = factor == "Exento" and not is_given(raw)
     return terms.Tax(
-        type=tax.type,
-        rate=ZERO if exempt else measure(tax.rate, "rate"),
-        factor=tax.factor or "Tasa",
-        withholding=bool(tax.withholding),
+        type=kind,
+        rate=ZERO if exempt else measure(raw, "rate"),
+        factor=factor or "Tasa",
+        withholding=bool(withholding),
     )

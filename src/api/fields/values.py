@@ -103,7 +103,7 @@ def amount(raw: Raw | UnsetType, field: str) -> Decimal:
     if raw is UNSET:
         raise required(field)
     parsed = _amount(str(raw, "ascii", "replace"))
-    if parsed is None or parsed > AMOUNT_MAX:
+    if parsed is None:
         raise _no_number(raw, field, "up to 999999999999 with at most 4 decimals, written without an exponent")
     return parsed
 
@@ -170,7 +170,10 @@ def measure(raw: Raw | UnsetType, field: str) -> Decimal:
 
 
 # A merchant's catalogue has few prices, quantities and rates, which recur.
-_amount: Final = lru_cache(maxsize=4096)(parse_amount)
+@lru_cache(maxsize=4096)
+def _amount(text: str) -> Decimal | None:
+    parsed = parse_amount(text)
+    return None if parsed is None or parsed > AMOUNT_MAX else parsed
 
 
 @lru_cache(maxsize=4096)

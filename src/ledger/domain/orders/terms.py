@@ -81,7 +81,7 @@ class DeviceInformation(Struct, frozen=True, kw_only=True, omit_defaults=True, r
     http_browser_screen_height: str | None = None
 
 
-class Tax(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class Tax(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", cache_hash=True):
     """A tax on a line: `type` IVA, ISR or IEPS, `rate` as a fraction (0.16), `factor` Tasa, Cuota or Exento."""
 
     type: str
