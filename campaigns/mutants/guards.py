@@ -169,6 +169,14 @@ MONEY: Final = (
         ("tests/api/http/test_field_errors.py",),
     ),
     Mutant(
+        "order-compared-by-its-length-no-more",
+        "an order whose struct has each name once is refused if its body has one twice",
+        "src/api/decoding/decoded_names.py",
+        "if len(once) != len(body):",
+        "if False:",
+        ("tests/api/orders/test_order_input.py",),
+    ),
+    Mutant(
         "amount-changed-under-a-payment",
         "the amount of an order stays once a payment has begun",
         f"{_DECIDE}/changes.py",

@@ -18,5 +18,5 @@ In reading order:
 - `body_notes`: what a body leaves for the request's answer. `field_warnings`: warnings about fields that were accepted.
 - `stored_text`: checks every text that the ledger would store.
 - `media_types`: the type of an answer that exists in several.
-- `repeated_names`: names that an object of a body has twice.
+- `repeated_names`: names that an object of a body has twice. `decoded_names`: the short way to most bodies without one.
 """

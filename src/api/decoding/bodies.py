@@ -13,6 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 from msgspec import UNSET, Raw, inspect
 
+from api.decoding.decoded_names import DecodedNames
 from api.decoding.field_errors import FieldErrors
 from api.decoding.repeated_names import refuse_own_repeated_names, refuse_repeated_names
 from api.decoding.unknown_names import (
@@ -64,6 +65,7 @@ class BodyDecoder(Generic[T]):
         require_strict(schema)
         self._schema = schema
         self._refuse_repeated = refuse_own_repeated_names if in_parts else refuse_repeated_names
+        self._names = None if in_parts else DecodedNames(schema)
         self._decode: Callable[[bytes], T] = msgspec.json.Decoder(schema).decode
 
     def gather(self, body: bytes, place: str = "") -> tuple[T, FieldErrors]:
@@ -84,7 +86,8 @@ class BodyDecoder(Generic[T]):
                 known = as_known(body, self._schema, names)
             else:
                 errors = FieldErrors(body, place)
-                self._refuse_repeated(body, errors)
+                if self._names is None or not self._names.are_single(body, sent):
+                    self._refuse_repeated(body, errors)
                 return sent, errors
             note_ignored(names.ignored)
             for misspelt in names.errors:

@@ -29,7 +29,7 @@ _TOLERANCE: Final = Decimal("0.001")
 _NAMES: Final = ("description", "name", "productId")
 
 
-class Tax(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class Tax(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
     """A tax on a line item."""
 
     type: Annotated[Literal["IVA", "ISR", "IEPS"], Meta(description="The tax.")]
@@ -47,7 +47,7 @@ class Tax(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fiel
     withholding: Annotated[bool | None, Meta(description="True for a tax that the payer withholds.")] = None
 
 
-class LineItem(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class LineItem(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
     """One line of the order. The sum of quantity × unitPrice over all lines is the order's amount, within 0.001."""
 
     description: Annotated[

@@ -30,7 +30,7 @@ from ledger.processors.saved_card import SecurityCode
 _Type = Literal["card", "payment_method_id", "spei", "paycash", "cie_cash_net"]
 
 
-class CardDetails(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class CardDetails(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
     """A card as the payer entered it."""
 
     number: Annotated[CardNumber | None, Meta(description="13 to 19 digits.", examples=["4242424242424242"])] = None
@@ -46,14 +46,14 @@ class CardDetails(Struct, frozen=True, kw_only=True, rename="camel", forbid_unkn
         return "CardDetails(***)"
 
 
-class MethodOptions(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class MethodOptions(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
     """The older way to send the data of a card."""
 
     card: Annotated[CardDetails | None, alias_of("paymentMethod.cardDetails")] = None
     persist: Annotated[bool | None, alias_of("paymentMethod.persist")] = None
 
 
-class TokenOfCard(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class TokenOfCard(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
     """A card by a token: the payer's browser gives the number to the processor alone."""
 
     account: Annotated[
@@ -66,7 +66,7 @@ class TokenOfCard(Struct, frozen=True, kw_only=True, rename="camel", forbid_unkn
         return "TokenOfCard(***)"
 
 
-class PaymentMethod(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class PaymentMethod(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
     """A payment method. `card` requires cardTokens or cardDetails, `payment_method_id` requires paymentMethodId; the
     other types require no further field.
     """

@@ -24,7 +24,7 @@ from ledger.domain.orders import terms
 from ledger.operations.context.inputs import CustomerInput
 
 
-class PersonFields(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class PersonFields(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
     """What the bodies of customers and of orders have in common about a person."""
 
     first_name: Annotated[Text | None | UnsetType, Meta(description="Given name.")] = UNSET

@@ -37,7 +37,9 @@ from ledger.operations.orders.create import charge_order
 from projections.orders.documents import OrderDocument
 
 
-class ChargePaymentOrder(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class ChargePaymentOrder(
+    Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True
+):
     """The request to pay an order that waits for its payment."""
 
     payment_method: Annotated[PaymentMethod, Meta(description="The payment method.")]

@@ -53,7 +53,9 @@ from ledger.operations.orders.create import create_order
 from projections.orders.documents import OrderDocument
 
 
-class CreatePaymentOrder(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class CreatePaymentOrder(
+    Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True
+):
     """The request to create a payment order."""
 
     amount: Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -436,6 +437,26 @@ def test_metadata_holds_32768_bytes_as_compact_json():
 def test_an_unrepresentable_number_in_metadata_is_refused():
     body = b'{"amount":1,"currency":"MXN","externalId":"a","customerId":"c","pending":true,"metadata":{"a":1e999}}'
     assert field_of(body) == "metadata"
+
+
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")], ids=["compact", "spaced"])
+@pytest.mark.parametrize(
+    ("member", "twice", "named"),
+    [
+        ("amount", '"amount": 1', "amount"),
+        ("firstName", '"firstName": "Eva"', "customer.firstName"),
+        ("quantity", '"quantity": 1', "lineItems[0].quantity"),
+        ("gift", '"gift": false', "lineItems[0].metadata.gift"),
+        ("channel", '"channel": "web"', "metadata.channel"),
+    ],
+)
+def test_a_name_that_an_order_has_twice_is_named(separators: tuple[str, str], member: str, twice: str, named: str):
+    content = order(lineItems=[line(metadata={"gift": True})], metadata={"channel": "shop"})
+    written = json.dumps(content, separators=separators)
+    body = written.replace(f'"{member}"', twice.replace(": ", separators[1]) + separators[0] + f'"{member}"')
+    problem = refusal_of(body.encode()).errors[0]
+    assert (problem.field, problem.code) == (named, "DUPLICATE_FIELD")
+    drafted(written.encode())
 
 
 def test_a_key_that_metadata_has_twice_is_named():
