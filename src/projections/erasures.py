@@ -12,7 +12,7 @@ from typing import Final
 from uuid import UUID
 
 from ledger.postgres.connection import DatabaseClient
-from ledger.postgres.merchant_transactions import READING, MerchantTransactions
+from ledger.postgres.merchant_transactions import MerchantTransactions
 from ledger.postgres.skip_scan import InTurn
 
 # The next orders of a customer, by their ids.
@@ -52,7 +52,7 @@ class Erasures(DatabaseClient):
     def __init__(self, url: str) -> None:
         super().__init__(url, "ledger-payers")
         self._lock = asyncio.Lock()
-        self._transactions = MerchantTransactions(url, self._name, READING)
+        self._transactions = MerchantTransactions(url, self._name)
 
     async def __aexit__(self, *exception: object) -> None:
         await self._transactions.stop()

@@ -61,8 +61,9 @@ select relname, rtrim(pg_get_viewdef(oid), ';') from pg_class
 _SET: Final = "select set_config(name, value, false) from unnest(%s::text[], %s::text[]) as s(name, value)"
 
 _USUAL: Final[Mapping[str, str]] = {}
-READING: Final[Mapping[str, str]] = {"lock_timeout": LOCK_TIMEOUT}
-"""The settings for `read_all` alone: a shard on its way to another node keeps those of the others waiting no longer."""
+
+# A shard on its way to another node keeps a read of all merchants waiting no longer, in its transaction.
+_WAIT_BRIEFLY: Final = f"select set_config('lock_timeout', '{LOCK_TIMEOUT}', true)"
 
 _ON_THEIR_WAY: Final = (*NOT_HELD, psycopg.errors.LockNotAvailable, psycopg.errors.UndefinedTable)
 """What a read of shards raises if the node is not sure to have one of them: its tables may be gone already."""
@@ -401,6 +402,7 @@ async def _rows_of(node: ShardConnection, of_node: Sequence[Shard], statement: s
     """Returns the rows of each of these shards, by its id, in one transaction and one round trip."""
     cursors: dict[int, psycopg.AsyncCursor[Any]] = {}
     async with node.pipeline():  # without a `begin`, all of it is one transaction
+        await node.execute(_WAIT_BRIEFLY)
         await node.execute(HOLD_SOME, [ENCODE_ARRAY["int8"]([shard.id for shard in of_node])])
         for node.shard in of_node:
             cursors[node.shard.id] = await node.cursor(binary=True).execute(statement, values)

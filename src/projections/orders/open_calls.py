@@ -12,7 +12,7 @@ from typing import Final
 from uuid import UUID
 
 from ledger.postgres.connection import DatabaseClient
-from ledger.postgres.merchant_transactions import READING, MerchantTransactions
+from ledger.postgres.merchant_transactions import MerchantTransactions
 from ledger.postgres.skip_scan import InTurn
 
 # The calls that were over at or before a time, without those of the skipped orders: of each merchant the oldest
@@ -51,7 +51,7 @@ class OpenCalls(DatabaseClient):
 
     def __init__(self, url: str) -> None:
         super().__init__(url, "ledger-open-intents")
-        self._transactions = MerchantTransactions(url, self._name, READING)
+        self._transactions = MerchantTransactions(url, self._name)
 
     async def __aexit__(self, *exception: object) -> None:
         await self._transactions.stop()

@@ -22,7 +22,7 @@ from ledger.background.deliveries.health import Health
 from ledger.background.deliveries.store import Lease
 from ledger.postgres.connection import Connection, SharedClient
 from ledger.postgres.faults import DatabaseUnavailable, Fault
-from ledger.postgres.merchant_transactions import READING, MerchantTransactions
+from ledger.postgres.merchant_transactions import MerchantTransactions
 from ledger.postgres.pipeline import Pipeline, Statement
 
 _log = structlog.get_logger()
@@ -186,7 +186,7 @@ class OutcomeWriter:
     def __init__(self, url: str) -> None:
         self._client = SharedClient(url, "ledger-delivery-outcomes")
         self._persons = SharedClient(url, "ledger-delivery-persons")
-        self._transactions = MerchantTransactions(url, "ledger-delivery-persons", READING)
+        self._transactions = MerchantTransactions(url, "ledger-delivery-persons")
         self._pipeline: tuple[Connection, Pipeline] | None = None
         self._waiting: list[_Waiting] = []
         self._wake = asyncio.Event()

@@ -17,7 +17,7 @@ from ledger.background.deliveries.delivery import Delivery, DeliveryStatus, deco
 from ledger.background.deliveries.health import Health
 from ledger.postgres.arrays import ENCODE_ARRAY, Array
 from ledger.postgres.connection import Connection, SharedClient
-from ledger.postgres.merchant_transactions import READING, MerchantTransactions, RowsOfAll
+from ledger.postgres.merchant_transactions import MerchantTransactions, RowsOfAll
 
 LEASE_S: Final = 30.0
 """As the statements have it."""
@@ -272,7 +272,7 @@ class DeliveryStore:
 
     def __init__(self, url: str) -> None:
         self.client = SharedClient(url, "ledger-deliveries")
-        self.transactions = MerchantTransactions(url, "ledger-deliveries", READING)
+        self.transactions = MerchantTransactions(url, "ledger-deliveries")
         """For a task that has the client's turn."""
 
     async def stop(self) -> None:

@@ -8,7 +8,7 @@ whose log cannot be read, or at whose events a reaction fails, delays no other (
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -25,6 +25,7 @@ from ledger.journal.reader import SeenEvent, StoredEvent
 from ledger.postgres.arrays import ENCODE_ARRAY, Array
 from ledger.postgres.connection import Connection
 from ledger.postgres.faults import Fault
+from ledger.postgres.merchant_transactions import MerchantTransactions
 
 _AT_ONCE: Final = 64
 _EVENTS_AT_ONCE: Final = 1_000  # of one merchant in one transaction
@@ -33,15 +34,21 @@ _BEHIND_MAX: Final = 1000
 # Merchants whose log continues after a reaction's cursor, of all merchants or of some; without those in quarantine.
 _BEHIND: Final = """
 select r.name, h.merchant_id, c.position is null
-  from merchant_head h cross join unnest(%(reactions)s::text[]) as r(name)
+  from {heads} cross join unnest(%(reactions)s::text[]) as r(name)
   left join reaction_cursor c on c.merchant_id = h.merchant_id and c.reaction = r.name
  where h.position > coalesce(c.position, 0) {some}
    and not exists (select from unnest(%(quarantined)s::text[], %(quarantined_of)s::uuid[]) as q(name, merchant_id)
                     where q.name = r.name and q.merchant_id = h.merchant_id)
  order by h.merchant_id, r.name limit %(limit)s
 """
-_ALL_BEHIND: Final = _BEHIND.format(some="")
-_SOME_BEHIND: Final = _BEHIND.format(some="and h.merchant_id = any(%(merchants)s)")
+_ALL_BEHIND: Final = _BEHIND.format(heads="merchant_head h", some="")
+_SOME_BEHIND: Final = _BEHIND.format(heads="merchant_head h", some="and h.merchant_id = any(%(merchants)s)")
+
+# The heads of all merchants, and the same of given heads: on Citus, they are on the nodes and cursors are not.
+_ALL_HEADS: Final = "select merchant_id, position from merchant_head"
+_GIVEN_BEHIND: Final = _BEHIND.format(
+    heads="unnest(%(merchants)s::uuid[], %(positions)s::int8[]) as h(merchant_id, position)", some=""
+)
 
 _BEGIN: Final = "insert into reaction_cursor (reaction, merchant_id) select * from unnest(%s::text[], %s::uuid[]) on conflict do nothing"
 
@@ -144,6 +151,19 @@ class Dispatcher:
                     free = False  # another dispatcher has locked the rest: it does them, or the next sweep finds them
         return free
 
+    async def behind(self, connection: Connection, transactions: MerchantTransactions) -> Sequence[UUID]:
+        """Returns merchants with events to dispatch, on Citus without those on a node that is down. Raises
+        psycopg.Error.
+        """
+        heads = [*(await transactions.read_all(connection, _ALL_HEADS, ())).rows]
+        values = {
+            **self._asked(self.quarantine.now()),
+            "merchants": _uuids(merchant_id for merchant_id, _ in heads),
+            "positions": ENCODE_ARRAY["int8"]([position for _, position in heads]),
+        }
+        rows = await connection.execute(_GIVEN_BEHIND, values, binary=True)
+        return list(dict.fromkeys(merchant_id for _, merchant_id, _ in await rows.fetchall()))
+
     async def catch_up(self, connection: Connection, merchant_id: UUID) -> None:
         """Returns when all that a merchant's log holds now has been dispatched, here or by another dispatcher.
 
@@ -154,16 +174,19 @@ class Dispatcher:
         if (fault := self.quarantine.why(merchant_id)) is not None:
             raise fault
 
-    async def _behind(self, connection: Connection, merchants: Sequence[UUID] | None) -> Sequence[_Cursor]:
-        """Returns the cursors that are behind the ends of their logs, and creates those that do not exist yet."""
-        quarantined = self.quarantine.now()
-        values = {
+    def _asked(self, quarantined: Collection[_Cursor]) -> Mapping[str, Any]:
+        """Returns the parameters of statements that find what is behind."""
+        return {
             "reactions": _texts(self._reactions),
             "quarantined": _texts(name for name, _ in quarantined),
             "quarantined_of": _uuids(merchant_id for _, merchant_id in quarantined),
-            "merchants": None if merchants is None else _uuids(merchants),
             "limit": _BEHIND_MAX,
         }
+
+    async def _behind(self, connection: Connection, merchants: Sequence[UUID] | None) -> Sequence[_Cursor]:
+        """Returns the cursors that are behind the ends of their logs, and creates those that do not exist yet."""
+        quarantined = self.quarantine.now()
+        values = {**self._asked(quarantined), "merchants": None if merchants is None else _uuids(merchants)}
         statement = _ALL_BEHIND if merchants is None else _SOME_BEHIND
         rows = await connection.execute(statement, values, binary=True)
         found = await rows.fetchall()

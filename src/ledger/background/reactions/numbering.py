@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
+from heapq import merge
 from itertools import groupby, islice
 from typing import Any, Final
 from uuid import UUID
@@ -72,7 +73,7 @@ _HIDDEN_TOPICS: Final = sorted(topic for kind in STREAMS if kind not in _SHOWN f
 # Merchants whose log goes on after what is numbered, those that began first before the others; without those in
 # quarantine.
 _BEHIND: Final = """
-select f.merchant_id from event_feed f join merchant_head h using (merchant_id)
+select f.merchant_id, f.since from event_feed f join merchant_head h using (merchant_id)
  where h.position > f.position and f.merchant_id <> all(%(quarantined)s)
  order by f.since, f.merchant_id limit %(limit)s
 """
@@ -214,14 +215,17 @@ class EventNumbers:
         return bool(behind)
 
     async def behind(self, connection: Connection) -> Sequence[UUID]:
-        """Returns merchants that have events without a number, without those in quarantine. Raises psycopg.Error.
+        """Returns merchants that have events without a number, without those in quarantine and those on a node of Citus
+        that is down. Raises psycopg.Error.
 
         Ends the quarantine of those whose events another process has numbered.
         """
         quarantined = [merchant_id for _, merchant_id in self.quarantine.now()]
-        rows = await connection.execute(_BEHIND, {"quarantined": quarantined, "limit": _BEHIND_MAX})
-        found = [merchant_id for (merchant_id,) in await rows.fetchall()]
-        if len(found) < _BEHIND_MAX:
+        values = {"quarantined": quarantined, "limit": _BEHIND_MAX}
+        behind = await self._transactions.read_all(connection, _BEHIND, values)
+        first = merge(*behind.groups, key=lambda row: (row[1], row[0]))
+        found = [merchant_id for merchant_id, _ in islice(first, _BEHIND_MAX)]
+        if behind.is_whole and len(found) < _BEHIND_MAX:
             self.quarantine.keep_only([(NAME, merchant_id) for merchant_id in (*quarantined, *found)])
         return found
 

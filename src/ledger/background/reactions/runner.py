@@ -29,6 +29,7 @@ from ledger.background.scheduler.jobs import Jobs, use_jobs_schema
 from ledger.journal.commit.notifier import CHANNEL, merchants_in
 from ledger.postgres.connection import Connection, connect_unless_one_waits
 from ledger.postgres.faults import UNAVAILABLE, Fault
+from ledger.postgres.merchant_transactions import MerchantTransactions
 from ledger.telemetry.metrics import DUE_TIMES
 
 T = TypeVar("T")
@@ -174,6 +175,12 @@ class ReactionRunner:
                     self._wake_numbering.set()
 
     async def _dispatch(self, connection: Connection, stop: asyncio.Event) -> None:
+        async with MerchantTransactions(self._url, "ledger-dispatcher") as transactions:
+            await self._dispatch_until(connection, transactions, stop)
+
+    async def _dispatch_until(
+        self, connection: Connection, transactions: MerchantTransactions, stop: asyncio.Event
+    ) -> None:
         await connection.execute(_ASYNCHRONOUS_COMMIT)
         everywhere_at = 0.0
         while not stop.is_set():
@@ -184,6 +191,7 @@ class ReactionRunner:
                 assert row is not None, "a select without from has one row"
                 everywhere_at = time.monotonic() + _LOOK_EVERYWHERE_S
                 if not await _done(connection, partial(self._dispatch_all, connection, row)):
+                    grown.update(await self._dispatcher.behind(connection, transactions))
                     await self._dispatch_grown(connection, sorted(grown))
             elif grown:
                 await self._dispatch_grown(connection, sorted(grown))
