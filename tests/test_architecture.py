@@ -68,7 +68,7 @@ PACKAGES = {
     ("ledger.settings",): (("ledger.database_urls", "ledger.domain", "msgspec"), ()),
     ("ledger.database_urls",): (("psycopg",), ()),
     ("ledger.security",): (("ledger.bounded_file", "ledger.settings", "ledger.domain", "cryptography", "msgspec", "structlog"), ()),
-    ("ledger.postgres",): (("ledger.back_off", "ledger.progress", "ledger.telemetry", "ledger.settings", "msgspec", "procrastinate", "psycopg", "structlog"), ()),
+    ("ledger.postgres",): (("ledger.back_off", "ledger.parent_process", "ledger.progress", "ledger.telemetry", "ledger.settings", "msgspec", "procrastinate", "psycopg", "structlog"), ()),
     ("ledger.service",): (("ledger.asgi", "ledger.back_off", "ledger.settings", "ledger.telemetry", "ledger.tasks", "httptools", "msgspec", "starlette", "structlog", "uvicorn"), ()),
     ("ledger.journal",): (
         ("ledger.journal", "ledger.domain", "ledger.personal_data", "ledger.write_once_store", *DATABASE, "ledger.slices", "ledger.telemetry", "ledger.ttl_cache", "cryptography", "msgspec",

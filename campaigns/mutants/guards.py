@@ -2871,8 +2871,8 @@ STANDBY: Final = (
         "silent-server-that-ended-a-connection-before",
         "a connection that a server ended long ago does not keep a frozen one from being left",
         "src/ledger/postgres/silent_servers.py",
-        "and not each.is_over]",
-        "and not each.closed]",
+        "if not each.is_over]",
+        "if not each.closed]",
         ("tests/journal/test_silent_servers.py::test_a_connection_that_the_server_ended_long_ago_is_no_answer",),
     ),
     Mutant(

@@ -5,8 +5,9 @@ A route that needs something new gets it through `Dependencies`, never from a mo
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -102,6 +103,8 @@ from api.webhooks import rotate as rotate_secret
 from api.webhooks import test as test_endpoint
 from ledger.invoicing.files import FOLDER
 from ledger.invoicing.self_invoice_links import PATH as SELF_INVOICES
+from ledger.journal.journal import Journal
+from ledger.postgres.standstill import leave, standstill
 from ledger.processors.merchant_accounts import MESSAGES
 from ledger.processors.payer_returns import PATH as PAYER_RETURNS
 from ledger.security.secrets import load_processor_keys
@@ -126,15 +129,34 @@ def create_app(settings: Settings) -> ASGIApp:
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
-        async with open_dependencies(settings, tracing) as deps:
+        async with AsyncExitStack() as ended, open_dependencies(settings, tracing) as deps:
             holder.deps = deps
+            are_answered = asyncio.Event()
+            leaving = asyncio.create_task(leave_at_standstill(deps.ledger.journal, are_answered))
+            ended.callback(leaving.cancel)  # once all connections are closed
             with sampling(deps.ledger.journal.sample_metrics):
                 async with ReadinessLog(holder).running():
                     yield
+            are_answered.set()
             holder.deps = None
+        end_telemetry()
+
+    def end_telemetry() -> None:
         traffic.close()
         if tracing is not None:
             tracing.stop()
+
+    async def leave_at_standstill(journal: Journal, are_answered: asyncio.Event) -> None:
+        """Answers the requests that wait for the database once it completes nothing and the process is to end, and then
+        ends the process.
+        """
+        await app.ending.wait()
+        writer = journal.writer
+        names = await standstill(journal.announcer, lambda: writer.alive or writer.has_ended)
+        app.open_requests.end_at_standstill(is_unconfirmed=bool(names))
+        await are_answered.wait()
+        end_telemetry()
+        leave(names)
 
     def has_database() -> bool:
         return holder.deps is None or holder.deps.ledger.has_database

@@ -12,3 +12,6 @@ HAS_LEFT: Final = "ledger.has_left"
 
 IS_ENDING: Final = "ledger.is_ending"
 """The key under which it finds a function that returns whether the process is to end: then no request waits on."""
+
+ENDING: Final = "ledger.ending"
+"""The key of the lifespan's scope under which it finds an event that is set once the process is to end."""

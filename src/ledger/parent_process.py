@@ -7,6 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from threading import Event
+
+_has_parent = Event()
+
+
+def has_parent() -> bool:
+    """Returns whether this process has a parent that keeps it: one has sent it the first line."""
+    return _has_parent.is_set()
 
 
 def read_line() -> bytes:
@@ -20,6 +28,7 @@ def read_line() -> bytes:
         if not piece:
             os._exit(1)
         line += piece
+    _has_parent.set()
     return bytes(line)
 
 

@@ -121,3 +121,24 @@ async def test_a_worker_that_is_stopped_leaves_the_commits_that_wait_for_the_sta
                 assert {pid for (pid,) in waiting} <= {*await waiting_backends(database_url)}
     finally:
         child.end()
+
+
+async def test_a_worker_that_is_stopped_while_its_database_is_away_ends(
+    database_url: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with proxied(database_url) as proxy:
+        settings = Settings(database_url=proxy.url, database_app_url=proxy.url, master_key="11" * 32, data_dir=tmp_path)
+        child = ChildProcess("worker", "ledger.background.worker:run").configure(settings)
+        try:
+            async with asyncio.timeout(60):
+                while not child.is_ready:
+                    assert child.is_alive()
+                    await asyncio.sleep(0.01)
+                proxy.go_away()
+                child.ask_to_stop()
+                while child.is_alive():  # noqa: ASYNC110 - no event
+                    await asyncio.sleep(0.01)
+            assert child.ending == "exited with 0"
+        finally:
+            child.end()
+    assert '"event":"process_left_database"' in capfd.readouterr().err

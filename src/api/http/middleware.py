@@ -24,6 +24,8 @@ from api.http.open_requests import OpenRequests
 from api.http.request import REQUEST_SCOPE_KEY, ApiRequest
 from api.http.request_metrics import RequestMetrics
 from api.response import ERRORS_PAGE
+from ledger.asgi import ENDING
+from ledger.journal.append import CommitUnknown
 from ledger.telemetry.logs import REQUEST
 
 
@@ -41,7 +43,7 @@ _HEADER_BYTES_MAX: Final = 32 << 10
 
 class Middleware:
     """Wraps the routes: request ids, limits of the request line and the headers, a deadline, an answer to every
-    exception, and a measurement of every request.
+    exception, and a measurement of every request. `ending` is set once the process is to end.
     """
 
     def __init__(
@@ -56,11 +58,13 @@ class Middleware:
         self._routes = routes
         self._traffic = traffic
         self._errors_url = errors_url
-        self._open = OpenRequests(timeout_s, has_database)
+        self.open_requests = OpenRequests(timeout_s, has_database)
+        self.ending = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers an HTTP request; passes the server's lifespan events on."""
         if scope["type"] != "http":
+            self.ending = scope.get(ENDING, self.ending)
             await self._routes(scope, receive, send)
             return
         scope[REQUEST_SCOPE_KEY] = request = ApiRequest(scope, receive, self._errors_url)
@@ -71,7 +75,7 @@ class Middleware:
                 request.status = message["status"]
             return send(message)
 
-        self._open.add(request)
+        self.open_requests.add(request)
         try:
             raw_path: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
             scope["path"] = raw_path.decode("latin-1")
@@ -85,14 +89,14 @@ class Middleware:
         except asyncio.CancelledError:  # its time is over, or the service stops and has waited long enough
             await self._refuse(_blamed(TimeoutError(), request), request, record_status)
         finally:
-            self._open.remove(request)
+            self.open_requests.remove(request)
             self._traffic.observe(request, perf_counter() - request.began)
             # It refers to the scope: the two, and a body that nothing read, would wait for the garbage collector.
             del scope[REQUEST_SCOPE_KEY]
 
     async def _refuse(self, failure: Exception, request: ApiRequest, send: Send) -> None:
         """Answers a failure, and keeps the answer's code for the log."""
-        self._open.remove(request)
+        self.open_requests.remove(request)
         response = error_response(failure, request.request_id, self._errors_url)
         request.error_code = _error_code(response.body).code
         await request.respond(response, send)
@@ -113,6 +117,8 @@ def _blamed(failure: Exception, request: ApiRequest) -> Exception:
     """
     if isinstance(failure, TimeoutError) and request.lost_database:
         return DatabaseAway()
+    if isinstance(failure, TimeoutError) and request.is_unconfirmed:
+        return CommitUnknown()
     if isinstance(failure, TimeoutError) and request.has_timed_out and request.is_reading:
         return ApiError(
             408,

@@ -34,6 +34,7 @@ class OpenRequests:
         self._tasks: dict[ApiRequest, asyncio.Task[Any] | None] = {}
         self._loop: asyncio.AbstractEventLoop | None = None  # the one that looks at them
         self._away_since: float | None = None
+        self._is_at_standstill = self._is_unconfirmed = False
 
     def add(self, request: ApiRequest) -> None:
         """Adds a request, which the current task answers."""
@@ -51,16 +52,22 @@ class OpenRequests:
         """Ends the requests that have taken too long or that have waited too long without the database."""
         now = perf_counter()
         self._end([each for each in self._tasks if now - each.began >= self._timeout_s])
-        if self._has_database():
+        if self._has_database() and not self._is_at_standstill:
             self._away_since = None
             return
         if self._away_since is None:
             self._away_since = now
-        if now - self._away_since >= PATIENCE_S:
+        if self._is_at_standstill or now - self._away_since >= PATIENCE_S:
             waiting = [each for each in self._tasks if each.awaits_database and now - each.began >= PATIENCE_S]
             for request in waiting:
-                request.lost_database = True
+                request.lost_database, request.is_unconfirmed = not self._is_unconfirmed, self._is_unconfirmed
             self._end(waiting)
+
+    def end_at_standstill(self, *, is_unconfirmed: bool) -> None:
+        """Ends from now on each request that waits for the database, which completes nothing while the process is to
+        end: it is away, or its commits are held up (`is_unconfirmed`).
+        """
+        self._is_at_standstill, self._is_unconfirmed = True, is_unconfirmed
 
     def _look_again(self, loop: asyncio.AbstractEventLoop) -> None:
         self.look()

@@ -49,7 +49,8 @@ class ApiRequest:
 
     `is_reading` is true while the body is being received; `rate_headers` are the RateLimit headers of the answer.
     `began` is in seconds of `perf_counter`. `needs_database` is set once an endpoint begins to use the database,
-    `has_timed_out` once the request is ended, and `lost_database` if the reason is that the database is away.
+    `has_timed_out` once the request is ended, `lost_database` if the reason is that the database is away, and
+    `is_unconfirmed` if it is that the process ends and the database does not confirm what it has committed.
     `errors_url` is the address of the page about errors, `error_code` the code of the answer to a failure, `order_id`
     the id of the order that was found or made.
     """
@@ -61,6 +62,7 @@ class ApiRequest:
         "has_timed_out",
         "headers",
         "is_reading",
+        "is_unconfirmed",
         "lost_database",
         "needs_database",
         "order_id",
@@ -83,7 +85,7 @@ class ApiRequest:
         self.request_id = _request_id(self.headers.get(REQUEST_ID_HEADER))
         self.rate_headers: Headers = ()
         self.is_reading = False
-        self.needs_database = self.has_timed_out = self.lost_database = False
+        self.needs_database = self.has_timed_out = self.lost_database = self.is_unconfirmed = False
         self.status = 0
         self.error_code: str | None = None
         self.order_id: UUID | str | None = None

@@ -1,20 +1,17 @@
 """The worker: one process that does everything that happens outside a request, until it is stopped.
 
 Stop a part between two pieces of its work. What has begun is finished, or left for the next worker, which finds it by
-the same query. What waits for a synchronous standby that is away is left to the server, whose wait goes on.
+the same query. Where nothing can be completed, because the database or its synchronous standby is away, all of it is
+left.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Final
 from uuid import UUID
-
-import structlog
 
 from ledger.background.audits.runner import AuditRunner
 from ledger.background.deliveries.sender import DeliverySender
@@ -34,13 +31,13 @@ from ledger.background.recovery import Recovery, Windows
 from ledger.background.scheduler.jobs import Jobs
 from ledger.background.scheduler.lanes import PACED_KINDS
 from ledger.domain.processor_accounts.state import ProcessorAccount
+from ledger.journal.journal import Journal
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.payment_lookup import open_lookup
 from ledger.operations.payment_methods.sweep import sweep_cards
 from ledger.operations.processor_accounts.erase_keys import erase_expired_keys
-from ledger.postgres.connection import QueryTimeout, SharedClient, held_up_commits
-from ledger.postgres.faults import DatabaseUnavailable
 from ledger.postgres.registration import Registration
+from ledger.postgres.standstill import leave, standstill
 from ledger.security.secrets import load_checkpoint_keys
 from ledger.settings import Settings, log_origin
 from ledger.slices import Slices
@@ -56,11 +53,6 @@ from projections.orders.open_calls import OpenCalls
 from projections.orders.reconciliation import ReconciliationLog
 from projections.processor_accounts import disconnected_accounts
 from projections.search.compaction import SearchCompactor
-
-_log = structlog.get_logger()
-
-_LOOK_S: Final = 0.5
-"""How often a worker that is to stop looks whether a commit is held up."""
 
 
 @asynccontextmanager
@@ -95,6 +87,7 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
     log_keys = LogKeys(log_origin(settings), load_checkpoint_keys(settings))
     handlers = HANDLERS if tracing is None else tracing.handlers(HANDLERS)
     async with (
+        AsyncExitStack() as ended,
         open_ledger(settings, tracing=tracing) as ledger,
         ledger.journal.disk.probing(settings.disk_probe_s),
         Registration(ledger.journal.announcer, document_place(settings)).running(),
@@ -111,6 +104,8 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
         LogSealer(url, log_keys, checkpoint_files, every_s=settings.seal_s) as sealer,
         AuditRunner(settings, url) as audits,
     ):
+        leaving = asyncio.create_task(_leave_at_standstill(ledger.journal, stop))
+        ended.callback(leaving.cancel)  # once all connections are closed
         dispatcher = Dispatcher(ledger.journal, jobs, REACTIONS)
         sender = DeliverySender(url, ledger, events)
         reactions = ReactionRunner(url, dispatcher, jobs, numbers, sender.wake)
@@ -147,28 +142,15 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
         tasks = [asyncio.create_task(run_part(stop)) for run_part in parts]
         with sampling(ledger.journal.sample_metrics, sample_quarantine, sealer.sample):
             ready()
-            leaving = asyncio.create_task(_leave_held_up(ledger.journal.announcer, stop))
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-            leaving.cancel()
             stop.set()  # if a part has failed, the others end before their connections do
             await asyncio.gather(*tasks)
     if tracing is not None:
         tracing.stop()
 
 
-async def _leave_held_up(client: SharedClient, stop: asyncio.Event) -> None:
-    """Ends the process if a commit of it is held up once `stop` is set.
-
-    No time-out of the server ends a commit that waits for a standby. To cancel the wait would make the commit visible,
-    although a promoted standby lacks it. Without its client the server goes on waiting.
-    """
+async def _leave_at_standstill(journal: Journal, stop: asyncio.Event) -> None:
+    """Ends the process at a standstill once `stop` is set."""
     await stop.wait()
-    while True:
-        await asyncio.sleep(_LOOK_S)
-        with suppress(DatabaseUnavailable):
-            async with client.turn() as connection:
-                with QueryTimeout(connection):
-                    names = await held_up_commits(connection)
-            if names:
-                _log.warning("worker_left_commits", of=names)
-                os._exit(0)
+    writer = journal.writer
+    leave(await standstill(journal.announcer, lambda: writer.alive or writer.has_ended))

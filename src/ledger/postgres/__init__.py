@@ -14,6 +14,7 @@ In reading order:
   service starts.
 - `shards`: which server of Citus has a merchant. `merchant_transactions`: transactions of one merchant there.
   `node_reads`: reads there. `merchant_reads`: rows of several merchants by one statement, or by one of each merchant.
+- `standstill`: how a process stops while nothing that it waits for can be completed.
 - `registration`: the processes of all services on a database, and their clocks.
 - `archive_state`: whether its write-ahead log is archived.
 - `embedded`: a PostgreSQL server that runs as a child process.

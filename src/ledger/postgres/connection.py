@@ -33,6 +33,7 @@ from ledger.postgres.silent_servers import (
     cut_if_silent,
     has_ended,
     open_beside,
+    open_connections,
 )
 
 T = TypeVar("T")
@@ -90,6 +91,15 @@ _WAITING: Final = "select pid from pg_stat_activity where pid = any(%s) and wait
 _HELD_UP: Final = """
 select pid from pg_stat_activity
  where pid = any(%s) and wait_event = 'SyncRep' and state_change < clock_timestamp() - interval '1 second'
+"""
+
+
+# The same on the nodes of Citus, asked at the coordinator: processes of the nodes to which this one is connected, and
+# those that work for its processes of the coordinator, from which they have the number.
+_HELD_UP_ON_NODES: Final = """
+select distinct citus_pid_for_gpid(global_pid) from citus_stat_activity
+ where citus_pid_for_gpid(global_pid) = any(%s) and wait_event = 'SyncRep'
+   and state_change < clock_timestamp() - interval '1 second'
 """
 
 
@@ -285,12 +295,15 @@ async def require_none_waits(connection: psycopg.AsyncConnection[Any], name: str
 
 async def held_up_commits(connection: Connection) -> Sequence[str]:
     """Returns the names of the connections of this process, to the same server, whose commits have waited for a
-    synchronous standby for a second, those that it gave up among them. Raises psycopg.OperationalError.
+    synchronous standby for a second, those that it gave up among them; on Citus, to every node. Raises
+    psycopg.OperationalError.
     """
-    at = connection.pgconn.host, connection.pgconn.port
-    names = {pid: name for (name, *left_at), pids in _LEFT.items() if (*left_at,) == at for pid in pids}
-    names |= {each.server_pid: each.name for each in open_beside(connection) if isinstance(each, Connection)}
-    found = await (await connection.execute(_HELD_UP, (list(names),), prepare=False)).fetchall()
+    at, nodes = (connection.pgconn.host, connection.pgconn.port), connection.has_citus
+    names = {pid: name for (name, *left_at), pids in _LEFT.items() if nodes or (*left_at,) == at for pid in pids}
+    theirs = open_connections() if nodes else open_beside(connection)
+    names |= {each.server_pid: each.name for each in theirs if isinstance(each, Connection)}
+    statement = _HELD_UP_ON_NODES if nodes else _HELD_UP
+    found = await (await connection.execute(statement, (list(names),), prepare=False)).fetchall()
     return sorted(names[pid] for (pid,) in found)
 
 

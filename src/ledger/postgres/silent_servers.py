@@ -147,7 +147,12 @@ def cut_if_silent(connection: psycopg.AsyncConnection[Any]) -> bool:
 
 def open_beside(connection: WatchedConnection) -> list[WatchedConnection]:
     """Returns the open connections of this process to the same server, this one among them."""
-    return [each for each in _open if each.server == connection.server and not each.is_over]
+    return [each for each in open_connections() if each.server == connection.server]
+
+
+def open_connections() -> list[WatchedConnection]:
+    """Returns the open connections of this process to all servers."""
+    return [each for each in _open if not each.is_over]
 
 
 def abort_connection(connection: psycopg.AsyncConnection[Any]) -> None:

@@ -6,6 +6,7 @@ last of its connection, and the application ends when all of them are given.
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 import sys
@@ -17,6 +18,7 @@ import uvicorn
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.server import ServerState
 
+from ledger.asgi import ENDING
 from ledger.service.descriptors import ask_for_descriptors
 from ledger.service.http.acceptor import Acceptor
 from ledger.service.http.connection import Connection
@@ -73,6 +75,7 @@ class Server(uvicorn.Server):
         self._away = away
         self.start_fault: Exception | None = None
         self._acceptors: list[Acceptor] = []
+        self._ending = asyncio.Event()
         config = uvicorn.Config(
             self._live,
             interface="asgi3",
@@ -90,6 +93,7 @@ class Server(uvicorn.Server):
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Starts and ends the application. A start that fails because the database is away has no traceback."""
         failed: Message | None = None
+        scope[ENDING] = self._ending
 
         async def send_unless_failed(message: Message) -> None:
             nonlocal failed
@@ -120,6 +124,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Ends in the order that the module gives."""
+        self._ending.set()
         self.guard.drain()
         for acceptor in self._acceptors:
             await acceptor.stop()
