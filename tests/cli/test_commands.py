@@ -236,3 +236,29 @@ def test_a_month_without_documents_is_empty_in_every_form(ledger, merchant):
     )
     for month in ("January", "9999-12", "0001-01", "2027-1"):
         assert "is not a month" in ledger("merchants", "month-end", merchant, month).one_line
+
+
+@pytest.mark.parametrize(
+    "command", [("merchants", "list"), ("audit",), ("operations", "list"), ("merchants", "create", "x")]
+)
+def test_a_command_leaves_a_schema_that_is_not_up_to_date_as_it_is(ledger, database_url, command):
+    newest = "select number, name from schema_migration order by number desc limit 1"
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        number, name = connection.execute(newest).fetchone()
+        connection.execute("delete from schema_migration where number = %s", (number,))
+        refused = ledger(*command)
+        lacking = (
+            f"ledger: the schema lacks 1 migration of this release, from {number:04} {name} on: run `ledger migrate`\n"
+        )
+        assert (refused.code, refused.out, refused.err) == (2 if command == ("audit",) else 1, "", lacking)
+        assert connection.execute(newest).fetchone() != (number, name)
+
+
+def test_a_database_without_a_schema_gets_one_from_a_command_that_begins_an_installation_alone(ledger, database_url):
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(
+            "drop schema public cascade; drop schema if exists public_jobs cascade; create schema public"
+        )
+    assert "the database has no schema of the ledger: name the service's" in ledger("merchants", "list").one_line
+    assert ledger("merchants", "create", "x").code == 0
+    assert len(ledger("merchants", "list", "--json").json) == 1

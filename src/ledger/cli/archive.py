@@ -60,7 +60,7 @@ def archive(
         return await archive_events(ready, owner_url, until, merchant_id=merchant_id, progress=progress)
 
     with owners_database(settings) as owner_url, errors_as_cannot_run(), progress_bar() as progress:
-        moved = asyncio.run(work(prepare(settings, owner_url), owner_url))
+        moved = asyncio.run(work(prepare(settings, owner_url, migrates=False), owner_url))
     if json:
         echo_json(moved)
     else:

@@ -103,7 +103,7 @@ def with_database(
     """Runs `work` while the installation's database is up, with the settings that name it, and returns its result.
 
     What is `recorded` of a command is written before. Raises CannotRun with one line. A database is made by a command
-    that `makes_database`; for every other one, a missing one is an error.
+    that `makes_database`; for every other one, a missing one is an error. No command but `ledger migrate` upgrades one.
     """
     import asyncio
 
@@ -117,7 +117,7 @@ def with_database(
     asked = settings_of_command(data_dir)
     if not makes_database:
         require_database(asked)
-    with ready_database(asked) as settings, errors_as_cannot_run():
+    with ready_database(asked, makes_schema=makes_database) as settings, errors_as_cannot_run():
         return asyncio.run(run(settings))
 
 

@@ -96,6 +96,28 @@ def migrate(
     return applied
 
 
+def has_schema(database_url: str) -> bool:
+    """Returns whether a migration was ever applied to this database."""
+    with connect_now(database_url) as connection:
+        return bool(_recorded(connection))
+
+
+def require_migrated(database_url: str) -> None:
+    """Raises CannotRun if the schema lacks a migration of this release. Applies none."""
+    with connect_now(database_url) as connection:
+        recorded = _recorded(connection)
+    if not recorded:
+        raise CannotRun(
+            "the database has no schema of the ledger: name the service's database, or run `ledger migrate`"
+        )
+    if lacking := [each for each in migrations() if each.number not in recorded]:
+        first = lacking[0]
+        raise CannotRun(
+            f"the schema lacks {len(lacking)} migration{'' if len(lacking) == 1 else 's'} of this release, from "
+            f"{first.number:04} {first.name} on: run `ledger migrate`"
+        )
+
+
 def _recorded(connection: psycopg.Connection) -> Mapping[int, str]:
     """Returns the checksums of the applied migrations by number: of none where the schema is still empty.
 

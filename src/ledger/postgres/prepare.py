@@ -21,7 +21,7 @@ from ledger.postgres.distribution import is_distributed
 from ledger.postgres.embedded.archiving import archive_settings
 from ledger.postgres.embedded.data_dir import database
 from ledger.postgres.faults import one_line
-from ledger.postgres.migrate import migrate
+from ledger.postgres.migrate import has_schema, migrate, require_migrated
 from ledger.postgres.pooling import require_sessions
 from ledger.postgres.primary_search import connect_now
 from ledger.postgres.replication import STANDBYS, SURE, Standbys
@@ -114,17 +114,23 @@ def owners_database(settings: Settings) -> AbstractContextManager[str]:
 
 
 @contextmanager
-def ready_database(settings: Settings) -> Iterator[Settings]:
+def ready_database(settings: Settings, *, makes_schema: bool = False) -> Iterator[Settings]:
     """Yields the settings of a command, with the URL of an up-to-date database for the application's role.
 
-    An embedded server runs until the block ends. Raises CannotRun with the reason.
+    A schema that is not up to date is left so, because an operator decides when it is migrated. A command that begins
+    an installation `makes_schema` in an empty database. An embedded server runs until the block ends. Raises CannotRun
+    with the reason.
     """
     with owners_database(settings) as owner_url:
-        yield prepare(settings, owner_url)
+        with away_as_no_primary():
+            is_new = makes_schema and not has_schema(owner_url)
+        yield prepare(settings, owner_url, migrates=is_new)
 
 
-def prepare(settings: Settings, owner_url: str, progress: Progress = unreported) -> Settings:
+def prepare(settings: Settings, owner_url: str, progress: Progress = unreported, *, migrates: bool = True) -> Settings:
     """Brings the schema up to date and returns the application's settings, with `database_url` for its own role.
+
+    Unless it `migrates`, a schema that is not up to date raises CannotRun.
 
     Raises NoPrimary: no connection, or a server that takes no writes. Raises CannotRun: a migration that fails, no
     master key in production, another master key than the database's, a role that does not own the database, a pooler
@@ -143,6 +149,8 @@ def prepare(settings: Settings, owner_url: str, progress: Progress = unreported)
             require_primary(owner_url)
             require_undivided(owner_url, settings.environment)
             require_own_key(settings, owner_url)
+            if not migrates:
+                require_migrated(owner_url)
             migrate(owner_url, progress=progress)
             secrets = _own_secrets(settings, owner_url)  # before the roles get passwords that are derived from the key
             application_url, vault_url = _role_urls(settings, owner_url, secrets)
