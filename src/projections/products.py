@@ -24,7 +24,7 @@ from projections.binary import micros
 from projections.formats import Moment, encode, metadata_or_null, moment, number_or_null
 from projections.lists.cursor import Cursor
 from projections.lists.paging import Pagination, cursor_behind, page_parameters, paginated
-from projections.search.accents import pattern_of
+from projections.search.accents import patterns_of
 from projections.search.lines import FIELD_END, fold, fold_search
 
 # Writes the product's row as it is after the commit. Its id and the time of its creation never change.
@@ -59,7 +59,7 @@ select q.n, p.doc
 """
 
 _STATUS: Final = "and status = any(%(statuses)s::text[])"
-_SEARCH: Final = "and folded ~ %(search)s"
+_SEARCH: Final = "and folded ~ all(%(search)s::text[])"
 _BEYOND: Final = "and (created_at, product_id) < (%(after_at)s, %(after_id)s)"
 
 # One page, newest first, and the number of products on all pages.
@@ -119,7 +119,7 @@ class ProductPage(Struct, rename="camel"):
 class ProductQuery(Struct, frozen=True, kw_only=True):
     """The filters of a list, and one page of it. No status means all; with a cursor, the page continues after it.
 
-    `search` is matched literally and without regard to case in id, name, sku and external id.
+    Each word of `search` is matched literally and without regard to case and accents in id, name, sku and external id.
     """
 
     statuses: tuple[str, ...] = ()
@@ -202,7 +202,7 @@ def page_statement(merchant_id: UUID, query: ProductQuery) -> tuple[str, dict[st
     parameters = page_parameters(merchant_id, query) | {
         "statuses": list(query.statuses),
         # null, for a search with control characters, matches no product
-        "search": None if text is None else pattern_of(text),
+        "search": None if text is None else patterns_of(text),
     }
     return _statement(bool(query.statuses), query.search is not None, query.cursor is not None), parameters
 

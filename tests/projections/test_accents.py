@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projections.search.accents import pattern_of
+from projections.search.accents import WORDS_MAX, pattern_of, patterns_of
 from projections.search.lines import fold
 
 
@@ -43,3 +43,12 @@ _TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), max_si
 @given(_TEXTS, _TEXTS, _TEXTS)
 def test_what_a_text_contains_is_found(before: str, search: str, after: str):
     assert re.search(pattern_of(fold(search)), fold(before + search + after))
+
+
+@pytest.mark.parametrize(
+    ("search", "words"),
+    [("López  ana lópez", ["lópez", "ana"]), (" ", [" "]), ("", [""]), ("a b c d e f g h i j", [*"abcdefgh", "i j"])],
+)
+def test_each_word_of_a_search_is_a_pattern(search: str, words: list[str]):
+    assert patterns_of(fold(search)) == [pattern_of(word) for word in words]
+    assert len(words) <= WORDS_MAX + 1

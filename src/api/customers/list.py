@@ -34,7 +34,10 @@ PARAMETERS: Final[Parameters] = {
     ),
     "externalId": ("The customer with this external id.", {"type": "string", "maxLength": TEXT_MAX}),
     "search": (
-        "Part of the external id, the full name, the e-mail or the phone, whatever its case and accents.",
+        (
+            "Words, each of which is a part of the external id, the full name, the e-mail or the phone, in any order and "
+            "whatever their case and accents."
+        ),
         {"type": "string", "maxLength": TEXT_MAX},
     ),
     **PLACE_PARAMETERS,

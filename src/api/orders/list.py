@@ -65,7 +65,10 @@ PARAMETERS: Final[Mapping[str, tuple[str, Json]]] = {
         {"type": "boolean", "default": False},
     ),
     "search": (
-        "Part of the customer's e-mail, order number, invoice number or external id; upper and lower case are equal.",
+        (
+            "Part of the customer's e-mail, order number, invoice number or external id, spaces included; upper and lower case "
+            "are equal."
+        ),
         {"type": "string", "maxLength": TEXT_MAX},
     ),
     "externalId": (

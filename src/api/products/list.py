@@ -31,7 +31,10 @@ PARAMETERS: Final[Parameters] = {
         {"type": "array", "items": {"type": "string"}, "minItems": 1},
     ),
     "search": (
-        "Part of the id, the name, the sku or the external id, whatever its case and accents.",
+        (
+            "Words, each of which is a part of the id, the name, the sku or the external id, in any order and whatever their "
+            "case and accents."
+        ),
         {"type": "string", "maxLength": TEXT_MAX},
     ),
     **PLACE_PARAMETERS,

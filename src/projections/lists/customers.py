@@ -18,14 +18,14 @@ from msgspec import Meta, Raw, Struct
 from projections.customers import CustomerDetailDocument, detail
 from projections.lists.cursor import AnyCursor, CursorCodec, list_hash
 from projections.lists.paging import Pagination, paginated
-from projections.search.accents import pattern_of
+from projections.search.accents import patterns_of
 from projections.search.lines import fold, fold_search
 
 # The filters. The claim is that of an external id (kind 2 is ClaimKind.CUSTOMER_EXTERNAL_ID).
 _WITH_EMAIL: Final = "and email_folded = %(email)s"
 _WITH_EXTERNAL_ID: Final = """and customer_id = (
      select stream_id from claim where merchant_id = %(merchant_id)s and kind = 2 and key = %(external_id)s)"""
-_WITH_TEXT: Final = "and text_folded ~ %(text)s"
+_WITH_TEXT: Final = "and text_folded ~ all(%(text)s::text[])"
 _NOTHING: Final = "and false"
 _BEYOND: Final = "and customer_id < %(after)s"
 
@@ -67,8 +67,8 @@ CUSTOMER_CURSORS: Final = CursorCodec(CustomerCursor, behind="q", customer_id="1
 class CustomerQuery(Struct, frozen=True, kw_only=True):
     """The filters of a list of customers, and one page of it.
 
-    `email` is compared without regard to case; `search` is matched literally, without regard to case and accents. With
-    a cursor the page continues after it, and `offset` is ignored.
+    `email` is compared without regard to case; each word of `search` is matched literally, without regard to case and
+    accents. With a cursor the page continues after it, and `offset` is ignored.
     """
 
     email: str | None = None
@@ -93,7 +93,7 @@ def customer_page_statement(merchant_id: UUID, query: CustomerQuery) -> tuple[st
         "merchant_id": merchant_id,
         "email": None if query.email is None else fold(query.email),
         "external_id": query.external_id,
-        "text": None if text is None else pattern_of(text),
+        "text": None if text is None else patterns_of(text),
         "after": None if cursor is None else cursor.customer_id,
         "offset": query.offset if cursor is None else 0,
         "limit": query.limit + 1,

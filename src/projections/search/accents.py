@@ -1,4 +1,4 @@
-"""A search without regard to accents, as a regular expression of Postgres: `hernandez` finds Hernández.
+"""A search without regard to accents, as regular expressions of Postgres: `hernandez ana` finds Ana Hernández.
 
 The names of Spanish are typed with and without their accents. Texts keep theirs, so a search allows every form of a
 letter. Never put a character of a search into the pattern unescaped.
@@ -15,6 +15,17 @@ _LATIN: Final = (range(0xC0, 0x250), range(0x1E00, 0x1F00))
 
 _MARKS: Final = "[\u0300-\u036f]*"
 """The combining marks that may follow a letter, in a text that has them apart."""
+
+
+WORDS_MAX: Final = 8
+"""How many words of a search are found apart. Postgres keeps 32 compiled patterns, and compiles more for each row."""
+
+
+def patterns_of(folded: str) -> list[str]:
+    """Returns the patterns of the words of a folded search: a text is found that has all of them, in any order. What
+    comes after so many words is one more, and a search of spaces alone is one.
+    """
+    return [pattern_of(word) for word in dict.fromkeys(folded.split(maxsplit=WORDS_MAX)) or (folded,)]
 
 
 def pattern_of(folded: str) -> str:

@@ -89,6 +89,8 @@ async def test_a_cursor_neither_repeats_nor_skips_where_customers_come_and_go(se
         ("search=%C3%A1na%20lop%C3%A8z%203", ["c-3"]),
         ("search=ana%20lo%CC%81pez%203", ["c-3"]),
         ("search=ana.l%C3%B3pez", []),
+        ("search=3%20L%C3%93PEZ%20ana%20%20C-3", ["c-3"]),
+        ("search=lopez%20hernandez", []),
         ("search=6@EXAMPLE", ["c-6"]),
         ("search=%25", []),
         ("search=a%1Fb", []),
