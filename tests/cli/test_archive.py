@@ -1,6 +1,7 @@
 """`ledger archive`: what it takes, asks for and records. What it moves is tested in tests/archive."""
 
 import json
+import re
 
 import psycopg
 
@@ -40,4 +41,6 @@ def test_a_command_prints_no_log_line_about_a_lost_file(ledger, database_url):
     assert exported.code == 1
     assert [json.loads(line)["position"] for line in exported.out.splitlines()][-1] > 1
     assert "1 events cannot be read" in exported.err
-    assert "bring the file back as it was" in ledger("rebuild", "--check", "--merchant", merchant).one_line
+    checked = ledger("rebuild", "--check", "--merchant", merchant)
+    assert (checked.code, checked.out) == (2, "")
+    assert re.fullmatch(r"ledger: [^\n]*bring the file back as it was[^\n]*\n", checked.err)
