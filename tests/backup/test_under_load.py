@@ -8,7 +8,7 @@ import threading
 import urllib.error
 import urllib.request
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from time import monotonic, sleep
 from uuid import uuid4
 
@@ -161,6 +161,11 @@ def test_what_was_acknowledged_before_the_backups_end_is_restored_elsewhere_and_
     assert restore(then, backup, moment).audit.violations == []
     everything = {order_id for _, order_id, _ in client.acknowledged}
     assert orders_of(then) & everything == at_moment
+
+    late = Settings(data_dir=place / "late", wal_archive=archive, **key)
+    with pytest.raises(CannotRun, match="the archived log ends before"):
+        restore(late, backup, datetime.now(UTC) + timedelta(days=1))
+    assert not (late.data_dir / "restoring").exists()
 
     with pytest.raises(CannotRun, match="already has a database"):
         restore(there, backup, None)

@@ -85,11 +85,15 @@ def restore(
     if (backup / FILES).exists():  # before the audit, which reads archived events in them
         shutil.copytree(backup / FILES, settings.data_dir / FILES, dirs_exist_ok=True)
     progress("recovering from the write-ahead log", 0, None)
-    with recovered(unfinished, record, settings.wal_archive, at) as url:
-        last_commit = _complete(url)
-        if operator is not None:
-            asyncio.run(record_command(url, operator, str(backup)))
-        report = audit(structs.replace(settings, database_vault_url=_vault_url(url)), url, progress=progress)
+    try:
+        with recovered(unfinished, record, settings.wal_archive, at) as url:
+            last_commit = _complete(url)
+            if operator is not None:
+                asyncio.run(record_command(url, operator, str(backup)))
+            report = audit(structs.replace(settings, database_vault_url=_vault_url(url)), url, progress=progress)
+    except CannotRun:  # as for a moment after the log's end: the next try copies the backup again
+        shutil.rmtree(unfinished.home, ignore_errors=True)
+        raise
     if (backup / CHECKPOINTS).exists():  # beside newer ones, which show what the restored database lacks
         shutil.copytree(backup / CHECKPOINTS, settings.data_dir / CHECKPOINTS, dirs_exist_ok=True)
     unfinished.directory.rename(final.directory)
