@@ -15,7 +15,8 @@ In reading order:
 - `webhooks`: kills while events are posted to endpoints and a program follows the feed.
 - `stamped_once`: kills while documents are stamped.
 - `subscriptions`: a year of renewals, and kills during renewals.
-- `walker`: random walks over subscriptions and invoices.
+- `walker`: random walks over subscriptions and invoices. `crowd`: the same requests on the same orders, through two
+  machines of which one is killed.
 - `races`: simultaneous requests for the same money. `vault`: a change of the sealing key while saved cards pay.
 - `wrong_requests`, `fuzz`: requests with mistakes as people make them, malformed ones, and generated ones.
 - `mutants`: each guard taken out once, and the test that notices it.

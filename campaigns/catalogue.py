@@ -107,6 +107,12 @@ CAMPAIGNS: Final = {
             "campaigns.walker.command",
         ),
         Campaign(
+            "crowd",
+            "clients that work on the same few orders through two machines, one of which is killed, leave nothing wrong",
+            "three minutes",
+            "campaigns.crowd.command",
+        ),
+        Campaign(
             "races",
             "no simultaneous requests to two API processes capture or refund more than there is",
             "half an hour",

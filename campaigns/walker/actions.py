@@ -80,7 +80,7 @@ OPERATIONS: Final = (
 
 async def walk_to_the_end(walk: Walk, requests: int) -> None:
     """Sends so many requests of a new merchant, lets what is under way come to its end, and reads the months' reports."""
-    await _prepare(walk)
+    await prepare(walk)
     await walk.move("PT1S")
     began = invoices.local_day(walk)
     await walk.run(requests, ACTIONS)
@@ -89,7 +89,8 @@ async def walk_to_the_end(walk: Walk, requests: int) -> None:
     await walk.close()
 
 
-async def _prepare(walk: Walk) -> None:
+async def prepare(walk: Walk) -> None:
+    """Makes the customers and the plans of a walk, and sets what its merchant chooses."""
     for customer in CUSTOMERS:
         await customers.make(walk, customer, fiscal=customer != CUSTOMERS[-1])
     await subscriptions.make_plans(walk)

@@ -132,15 +132,15 @@ async def walk_seeds(service: Service, first: int, seeds: int, requests: int, en
             walk = Walk(service.port, await asyncio.to_thread(service.merchant, f"Walker {seed}"), seed)
             await walk_to_the_end(walk, requests)
             with service.database() as url:
-                await _until_quiet(url, walk.merchant.merchant_id)
-                ended(await _walked(url, walk))
+                await until_quiet(url, walk.merchant.merchant_id)
+                ended(await walked(url, walk))
 
     await asyncio.gather(*[walk_on(seed) for seed in range(first, first + seeds)])
     for line in service.logged_of_database()[:_FINDINGS_MAX]:  # if answers were 503, it says why
         _report(f"log: {line}")
 
 
-async def _walked(url: str, walk: Walk) -> Walked:
+async def walked(url: str, walk: Walk) -> Walked:
     merchant_id = walk.merchant.merchant_id
     (evidence,) = await gather(url, merchant_id)
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
@@ -180,7 +180,7 @@ def _ways_of(order: Order, document: Document) -> Iterator[str]:
         yield "cancelled in its month" if months[0] == months[1] else "cancelled later"
 
 
-async def _until_quiet(url: str, merchant_id: UUID) -> None:
+async def until_quiet(url: str, merchant_id: UUID) -> None:
     """Waits until no call to the processor or to the stamping provider is under way."""
     until = time.monotonic() + _PATIENCE_S
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:

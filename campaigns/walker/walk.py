@@ -178,7 +178,7 @@ class Walk:
     ) -> Answer:
         """Sends a request and counts its answer. A body in text is a form."""
         wire = wire or self._wires[0]
-        await wire.open(self._port)
+        await wire.open(self.port())
         kind = "application/x-www-form-urlencoded" if isinstance(body, str) else "application/json"
         content = body.encode() if isinstance(body, str) else None if body is None else json.dumps(body).encode()
         answer = await wire.ask(method, path, self.merchant.api_key, content, key, kind)
@@ -188,6 +188,10 @@ class Walk:
         if answer.status >= 500 and not self._is_excused(answer):
             self.wrong.append(f"{method} {path}: {answer.status} {answer.body[:300]!r}")
         return answer
+
+    def port(self) -> int:
+        """Returns the port of the service."""
+        return self._port
 
     def _is_excused(self, answer: Answer) -> bool:
         """Returns whether an answer is the fault that the walk has asked of the stamping provider."""
