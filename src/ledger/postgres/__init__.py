@@ -12,8 +12,9 @@ In reading order:
 - `listener`: notifications of one channel. `skip_scan`: the distinct values of an indexed column.
 - `migrate`: the schema. `distribution`: where its tables are on Citus. `prepare`: what a database needs before the
   service starts.
-- `shards`: which server of Citus has a merchant. `merchant_transactions`: transactions of one merchant there.
-  `node_reads`: reads there. `merchant_reads`: rows of several merchants by one statement, or by one of each merchant.
+- `shards`: which server of Citus has a merchant. `merchant_transactions`: transactions of one merchant there, and reads
+  of all merchants, shard by shard. `node_reads`: reads there. `merchant_reads`: rows of several merchants by one
+  statement, or by one of each merchant.
 - `standstill`: how a process stops while nothing that it waits for can be completed.
 - `registration`: the processes of all services on a database, and their clocks.
 - `archive_state`: whether its write-ahead log is archived.
