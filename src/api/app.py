@@ -151,8 +151,7 @@ def create_app(settings: Settings) -> ASGIApp:
         ends the process.
         """
         await app.ending.wait()
-        writer = journal.writer
-        names = await standstill(journal.announcer, lambda: writer.alive or writer.has_ended)
+        names = await standstill(journal.announcer, lambda: not journal.writer.is_reconnecting)
         app.open_requests.end_at_standstill(is_unconfirmed=bool(names))
         await are_answered.wait()
         end_telemetry()

@@ -152,5 +152,4 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
 async def _leave_at_standstill(journal: Journal, stop: asyncio.Event) -> None:
     """Ends the process at a standstill once `stop` is set."""
     await stop.wait()
-    writer = journal.writer
-    leave(await standstill(journal.announcer, lambda: writer.alive or writer.has_ended))
+    leave(await standstill(journal.announcer, lambda: not journal.writer.is_reconnecting))

@@ -151,6 +151,11 @@ class GroupCommitter(ABC):
         return self._task is not None and self._task.done()
 
     @property
+    def is_reconnecting(self) -> bool:
+        """Whether the task goes on and has no connection."""
+        return self._connection is None and self._task is not None and not self._task.done()
+
+    @property
     def depth(self) -> int:
         """How many commands wait."""
         return len(self._queue)

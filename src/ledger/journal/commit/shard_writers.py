@@ -290,6 +290,12 @@ class ShardWriters:
         return any(writer.has_ended for writer in self._writers.values())
 
     @property
+    def is_reconnecting(self) -> bool:
+        """Whether a node is looked for."""
+        lacks_any = bool(self.shards.servers.keys() - self._writers.keys())
+        return lacks_any or any(writer.is_reconnecting for writer in self._writers.values())
+
+    @property
     def depth(self) -> int:
         """How many commands wait."""
         return sum(writer.depth for writer in self._writers.values())
