@@ -24,6 +24,7 @@ from ledger.domain.money import ZERO
 from ledger.domain.orders.events import LateCaptureReported, OrderCreated, PaymentCaptured
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import PaymentStatus
 from ledger.domain.streams import ClaimKind
 from ledger.journal.inline import Row
 from projections.inline import TABLES
@@ -115,11 +116,16 @@ def the_book_agrees(evidence: MerchantEvidence) -> Iterator[str]:
         payment, taken = captured[key]
         if payment.intent is None and taken != booked.captured:
             yield f"payment {payment.payment_id}: {taken} in the ledger, {booked.captured} in the book"
-        if payment.intent is None and booked.declined and payment.failure is None:
+        if payment.intent is None and booked.declined and not (payment.failure or _was_cancelled_before(payment)):
             yield f"payment {payment.payment_id}: is {payment.status}, and the book says that it was declined"
     for key, (payment, taken) in captured.items():
         if key not in evidence.book and (taken or payment.authorized):
             yield f"payment {payment.payment_id}: {taken} in the ledger, nothing in the book"
+
+
+def _was_cancelled_before(payment: Payment) -> bool:
+    """Returns whether a cancellation was requested before the processor's answer: then a decline ends it as cancelled."""
+    return payment.status is PaymentStatus.CANCELLED and payment.cancellation_requested and not payment.authorized
 
 
 def nothing_is_left_open(evidence: MerchantEvidence, window: timedelta) -> Iterator[str]:

@@ -10,11 +10,14 @@ from uuid import uuid4
 import psycopg
 import pytest
 from campaigns.chaos.checker import judge
+from campaigns.chaos.evidence import gather
+from campaigns.chaos.rules import the_book_agrees
 from campaigns.chaos.witness import Asked, RecordedAnswer, Witness
 from msgspec import structs
 from tests.operations.conftest import DECLINED, SILENT, an_order, by_card, register
 from tests.sealing import MASTER_KEY
 
+from ledger.domain.orders.statuses import PaymentStatus
 from ledger.operations.context.inputs import Actor, CustomerFields
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.context.results import OrderResult
@@ -142,6 +145,17 @@ BOOK, OPEN, LOST = "the book agrees", "nothing is left open", "acknowledged and 
 async def test_harm_is_found(recorded: RecordedOrders, rules: set[str], statement: str) -> None:
     recorded.harm(statement)
     assert rules <= await recorded.broken_rules()
+
+
+async def test_a_decline_ends_a_payment_that_is_being_cancelled(recorded: RecordedOrders) -> None:
+    (evidence,) = await gather(recorded.url)
+    declined = next(order for order in evidence.orders.values() if order.payments and order.payments[0].failure)
+    for requested in (True, False):
+        cancelled = {"status": PaymentStatus.CANCELLED, "failure": None, "cancellation_requested": requested}
+        payment = structs.replace(declined.payments[0], **cancelled)
+        order = structs.replace(declined, payments=(payment,))
+        evidence.__dict__["orders"] = {**evidence.orders, order.terms.order_id: order}
+        assert bool(list(the_book_agrees(evidence))) is not requested
 
 
 async def test_an_acknowledgement_without_an_order_is_a_loss(recorded: RecordedOrders) -> None:
