@@ -11,6 +11,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Annotated, Final, Literal
 
+import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
@@ -22,7 +23,7 @@ from api.fields.metadata import metadata
 from api.fields.values import amount, is_given, measure
 from ledger.domain.money import ZERO
 from ledger.domain.orders import terms
-from ledger.invoicing.line_keys import is_in_catalogs, wrong_keys, wrong_taxes
+from ledger.invoicing.line_keys import are_in_catalogs, wrong_keys, wrong_taxes
 from projections.products import ProductDocument
 
 _TOLERANCE: Final = Decimal("0.001")
@@ -104,6 +105,9 @@ Products = Mapping[str, ProductDocument]
 
 NO_PRODUCTS: Final[Products] = {}
 
+_encode: Final = msgspec.json.Encoder().encode
+_decode_taxes: Final = msgspec.json.Decoder(list[Tax]).decode
+
 
 def product_ids(items: Sequence[LineItem] | None) -> set[str]:
     """Returns the products that the lines name."""
@@ -137,7 +141,7 @@ def line_items(
             lines.append(line)
             if line is not None and is_invoiced:
                 _require_known_keys(line, at, within)
-            elif line is not None and not is_in_catalogs(line):
+            elif line is not None and not are_in_catalogs(line.product_key, line.unit_key, line.taxes):
                 for field, problem in _unknown_keys(line):
                     warn(
                         f"lineItems[{at}].{field}",
@@ -152,7 +156,7 @@ def line_items(
 
 def _require_known_keys(line: terms.LineItem, at: int, errors: FieldErrors) -> None:
     """Adds what SAT's catalogues do not have. Taxes are left alone if one of them is wrong already."""
-    if is_in_catalogs(line):
+    if are_in_catalogs(line.product_key, line.unit_key, line.taxes):
         return
     wrong = _unknown_keys(line)
     if errors.has("taxes") or errors.of_body.has(f"items[{at}].taxes"):
@@ -239,8 +243,13 @@ def _with_product(line: terms.LineItem, item: LineItem, product: ProductDocument
 
 def parse_taxes(taxes: Sequence[Tax | None] | None, errors: FieldErrors) -> tuple[terms.Tax, ...]:
     """Returns the taxes of a line or a plan. Adds their errors. An entry that cannot be decoded is None."""
-    parsed = []
-    for at, tax in enumerate(taxes or ()):
+    if not taxes:
+        return ()
+    try:
+        return _right_taxes(_encode(taxes))
+    except (ApiError, msgspec.ValidationError):
+        parsed = []
+    for at, tax in enumerate(taxes):
         if tax is not None:
             try:
                 parsed.append(parse_tax(tax))
@@ -249,20 +258,18 @@ def parse_taxes(taxes: Sequence[Tax | None] | None, errors: FieldErrors) -> tupl
     return tuple(parsed)
 
 
+@lru_cache(maxsize=1024)
+def _right_taxes(taxes: bytes) -> tuple[terms.Tax, ...]:
+    """Returns the taxes in a JSON list, once for all lines with the same ones. Raises if one is wrong."""
+    return tuple([parse_tax(tax) for tax in _decode_taxes(taxes)])
+
+
 def parse_tax(tax: Tax) -> terms.Tax:
     """Returns the tax as it is stored. Raises ApiError (400), within the tax."""
-    rate = None if tax.rate is UNSET else str(tax.rate, "ascii", "replace")
-    return _tax(tax.type, rate, tax.factor, tax.withholding)
-
-
-@lru_cache(maxsize=4096)
-def _tax(kind: str, rate: str | None, factor: str | None, withholding: bool | None) -> terms.Tax:
-    """Returns the tax with a rate as JSON. A merchant's lines have few taxes, which are made once."""
-    raw = UNSET if rate is None else Raw(rate.encode())
-    exempt = factor == "Exento" and not is_given(raw)
+    exempt = tax.factor == "Exento" and not is_given(tax.rate)
     return terms.Tax(
-        type=kind,
-        rate=ZERO if exempt else measure(raw, "rate"),
-        factor=factor or "Tasa",
-        withholding=bool(withholding),
+        type=tax.type,
+        rate=ZERO if exempt else measure(tax.rate, "rate"),
+        factor=tax.factor or "Tasa",
+        withholding=bool(tax.withholding),
     )

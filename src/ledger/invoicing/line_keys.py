@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from ledger.domain.invoices.rates import wrong_tax
 from ledger.domain.orders.terms import LineItem, Tax
@@ -12,13 +13,13 @@ Problem = tuple[str, str]
 """The name of a field in the interface, and what is wrong with it."""
 
 
-def is_in_catalogs(line: LineItem) -> bool:
-    """Returns whether SAT's catalogues have the keys and the taxes of a line."""
-    product_key, unit_key = line.product_key, line.unit_key
+@lru_cache(maxsize=4096)
+def are_in_catalogs(product_key: str | None, unit_key: str | None, taxes: tuple[Tax, ...]) -> bool:
+    """Returns whether SAT's catalogues have the keys and taxes of a line. An absent or empty key is not wrong."""
     return (
         (not product_key or is_product_key(product_key))
         and (not unit_key or is_unit_key(unit_key))
-        and not any(map(wrong_tax, line.taxes))
+        and not any(map(wrong_tax, taxes))
     )
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
@@ -55,7 +54,6 @@ _RATES: Final[Mapping[tuple[str, str, bool], _Rates]] = {
 """The rates by tax, factor and whether the tax is withheld."""
 
 
-@lru_cache(maxsize=4096)
 def wrong_tax(tax: Tax) -> tuple[str, str] | None:
     """Returns which field of a tax is wrong, `factor` or `rate`, and what is wrong with it: SAT does not know the tax
     with this factor, or has other rates for it, which are named. Returns None for a tax that SAT accepts.
